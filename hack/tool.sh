@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Runs a tool of hack/tools.txt, after building it on first use. Builds are kept by
+# version outside the work tree, so checkouts share them.
+# Usage: hack/tool.sh NAME [ARGS...]
+set -euo pipefail
+
+name=${1:?usage: hack/tool.sh NAME [ARGS...]}
+shift
+read -r package version < <(awk -v n="$name" '$1 == n {print $2, $3}' "$(dirname "$0")/tools.txt") || {
+  echo "hack/tool.sh: $name is not in hack/tools.txt" >&2
+  exit 1
+}
+dir=${HOLDFAST_CACHE:-$HOME/.cache/holdfast}/tools/$name-$version
+if [ ! -x "$dir/$name" ]; then
+  echo "building $name $version (once; kept in $dir)" >&2
+  mkdir -p "$(dirname "$dir")"
+  tmp=$(mktemp -d "$dir.XXXXXX")
+  trap 'rm -rf "$tmp"' EXIT
+  # A released tool is built with the dependencies of its own release: GOFLAGS and
+  # workspaces of the caller do not apply.
+  GOFLAGS=-buildvcs=false GOWORK=off CGO_ENABLED=0 GOBIN=$tmp go install "$package@$version"
+  # Another checkout may have been faster: then its build is as good as ours.
+  mv -T "$tmp" "$dir" 2>/dev/null || [ -x "$dir/$name" ]
+  rm -rf "$tmp"
+  trap - EXIT
+fi
+exec "$dir/$name" "$@"
