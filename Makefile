@@ -6,8 +6,17 @@ MAKEFLAGS += --no-print-directory
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TOOL := hack/tool.sh
-MODULES := .
+# Modules of the repository that hold code of ours (test/cluster/parts only pin what is built from elsewhere).
+MODULES := . test/cluster
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
+
+# The test cluster: make cluster-up LEVEL=control-plane DIR=.cluster-b PORT=17443 KUBERNETES=1.34.4 AUDIT=true
+LEVEL ?= node
+DIR ?= .cluster
+PORT ?= 16443
+KUBERNETES ?= 1.36.3
+AUDIT ?= false
+CLUSTER := bin/cluster
 
 .PHONY: help
 help: ## List the targets
@@ -17,7 +26,7 @@ help: ## List the targets
 .PHONY: generate
 generate: ## Regenerate everything that is generated
 	$(TOOL) controller-gen rbac:roleName=holdfast-operator paths=./cmd/... output:rbac:dir=config/rbac
-	for m in $(MODULES); do (cd $$m && go mod tidy); done
+	for m in $(MODULES) $(wildcard test/cluster/parts/*); do (cd $$m && go mod tidy); done
 
 .PHONY: lint
 lint: ## Check style and the import arrows
@@ -42,6 +51,14 @@ verify: ## Regenerate, lint and fail on any difference
 test: ## Run everything that needs no cluster
 	for m in $(MODULES); do (cd $$m && go test -short ./...); done
 
+.PHONY: test-api
+test-api: assets ## Run what needs an API server
+	go test ./...
+
+.PHONY: test-e2e
+test-e2e: images ## Run the journeys on a real node (needs root)
+	cd test/cluster && go test -count=1 -v -timeout 20m ./...
+
 ##@ Programs
 .PHONY: build
 build: ## Build the programs into bin/, and for amd64 and arm64 below it
@@ -51,6 +68,27 @@ build: ## Build the programs into bin/, and for amd64 and arm64 below it
 .PHONY: run
 run: ## Run the operator on this machine against the current kubeconfig
 	go run ./cmd/operator --leader-elect=false --metrics-address=0
+
+##@ Test cluster
+.PHONY: $(CLUSTER)
+$(CLUSTER):
+	cd test/cluster && go build -o $(CURDIR)/$(CLUSTER) .
+
+.PHONY: assets
+assets: $(CLUSTER) ## Build etcd and Kubernetes' control plane once, for API tests
+	$(CLUSTER) build --level=control-plane --kubernetes=$(KUBERNETES) --link=bin/k8s
+
+.PHONY: images
+images: $(CLUSTER) ## Build all parts and images of the node once
+	$(CLUSTER) build --level=node --kubernetes=$(KUBERNETES) --link=bin/k8s
+
+.PHONY: cluster-up
+cluster-up: $(CLUSTER) ## Start a cluster (LEVEL=node|control-plane) and write DIR/kubeconfig
+	$(CLUSTER) up --level=$(LEVEL) --dir=$(DIR) --port=$(PORT) --kubernetes=$(KUBERNETES) --audit=$(AUDIT)
+
+.PHONY: cluster-down
+cluster-down: $(CLUSTER) ## Stop it and remove everything it made
+	$(CLUSTER) down --dir=$(DIR)
 
 .PHONY: clean
 clean: ## Remove what was built (the shared cache stays)

@@ -1,0 +1,43 @@
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// AssetsEnv names the folder of the binaries. It is the variable that envtest and
+// setup-envtest use, so an existing setup keeps working.
+const AssetsEnv = "KUBEBUILDER_ASSETS"
+
+// Assets returns the folder that holds etcd, kube-apiserver and the others: the one
+// in KUBEBUILDER_ASSETS, else bin/k8s of the repository that the caller stands in.
+func Assets() (string, error) {
+	if dir := os.Getenv(AssetsEnv); dir != "" {
+		return dir, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		assets := filepath.Join(dir, "bin", "k8s")
+		if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err == nil {
+			return assets, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("no kube-apiserver found: run `make assets` once, or set " + AssetsEnv)
+		}
+		dir = parent
+	}
+}
+
+func binary(assets, name string) (string, error) {
+	path := filepath.Join(assets, name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("find %s (`make assets` builds it): %w", name, err)
+	}
+	return path, nil
+}

@@ -1,0 +1,309 @@
+package controlplane
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+//go:embed audit-policy.yaml
+var auditPolicy []byte
+
+// stopGrace is how long each process may take to end by itself.
+const stopGrace = 10 * time.Second
+
+// Options says what to run and where. The zero value runs etcd, API server and
+// controller-manager on free ports of loopback, in a temporary folder.
+type Options struct {
+	// Assets is the folder of the binaries; empty means [Assets].
+	Assets string
+	// Dir holds data, certificates and logs and stays after Stop; empty means a
+	// temporary folder that Stop removes.
+	Dir string
+	// PortBase is the port of the API server, followed by two of etcd; 0 means free ones.
+	PortBase int
+	// Address, if set, is advertised to nodes and pods, and the API server listens on
+	// all addresses. For use inside a network namespace of one's own.
+	Address string
+	// ServiceRange is where Services get their addresses from; empty means 10.96.0.0/12.
+	ServiceRange string
+	// NoControllerManager leaves it out: no garbage collection, no Deployment status.
+	NoControllerManager bool
+	// Scheduler runs kube-scheduler too.
+	Scheduler bool
+	// Audit writes every request to AuditLog, with the bodies of writes.
+	Audit bool
+	// Fsync makes etcd as durable, and as slow, as in production.
+	Fsync bool
+	// ExtraArgs are appended to the arguments of a process, by its name.
+	ExtraArgs map[string][]string
+}
+
+func (o *Options) file(name string) string { return filepath.Join(o.Dir, name) }
+
+// AuditLog is the file the API server writes when Audit is set.
+func (o *Options) AuditLog() string { return o.file("audit.log") }
+
+// Plane is a running control plane.
+type Plane struct {
+	Options
+
+	// Config is the access of an administrator.
+	Config *rest.Config
+
+	Etcd, APIServer              *Process
+	ControllerManager, Scheduler *Process // nil when not asked for
+
+	EtcdURL string
+
+	ca        *authority
+	temporary bool
+}
+
+// Start starts a control plane and returns when it can take work: the API server is
+// ready and, if there is a controller-manager, the first ServiceAccount exists, so
+// that pods can be created.
+func Start(ctx context.Context, o Options) (_ *Plane, err error) {
+	p := &Plane{Options: o}
+	if err := p.prepare(); err != nil {
+		return nil, fmt.Errorf("prepare control plane: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Stop())
+		}
+	}()
+	// The API server connects to etcd until it answers: no need to wait in between.
+	if err := errors.Join(p.Etcd.Start(), p.APIServer.Start()); err != nil {
+		return nil, err
+	}
+	if err := p.WaitReady(ctx); err != nil {
+		return nil, err
+	}
+	for _, part := range []*Process{p.ControllerManager, p.Scheduler} {
+		if part == nil {
+			continue
+		}
+		if err := part.Start(); err != nil {
+			return nil, err
+		}
+	}
+	if p.ControllerManager == nil {
+		return p, nil
+	}
+	return p, p.waitServiceAccount(ctx)
+}
+
+func (p *Plane) prepare() error {
+	if err := p.defaults(); err != nil {
+		return err
+	}
+	ports, err := choosePorts(p.PortBase)
+	if err != nil {
+		return err
+	}
+	if p.ca, err = openAuthority(p.file("pki")); err != nil {
+		return err
+	}
+	hosts, err := p.servingHosts()
+	if err != nil {
+		return err
+	}
+	if err := p.ca.serving("apiserver", hosts); err != nil {
+		return err
+	}
+	cert, key, err := p.ca.client("apiserver-kubelet", "system:masters")
+	if err != nil {
+		return err
+	}
+	if err := p.ca.write("apiserver-kubelet", cert, key); err != nil {
+		return err
+	}
+	if p.Audit {
+		if err := os.WriteFile(p.file("audit-policy.yaml"), auditPolicy, 0o644); err != nil {
+			return err
+		}
+	}
+	p.EtcdURL = "http://" + local(ports.etcd)
+	host := "https://" + local(ports.api)
+	if p.Config, err = p.configFor(host, "admin", "system:masters"); err != nil {
+		return err
+	}
+	return p.processes(ports, host)
+}
+
+func (p *Plane) defaults() (err error) {
+	if p.Assets == "" {
+		if p.Assets, err = Assets(); err != nil {
+			return err
+		}
+	}
+	if p.Dir == "" {
+		if p.Dir, err = os.MkdirTemp("", "holdfast-plane-"); err != nil {
+			return err
+		}
+		p.temporary = true
+	}
+	if p.ServiceRange == "" {
+		p.ServiceRange = "10.96.0.0/12"
+	}
+	return os.MkdirAll(p.file("log"), 0o755)
+}
+
+func (p *Plane) processes(ports ports, host string) (err error) {
+	pki := p.file("pki")
+	if p.Etcd, err = p.process("etcd", p.etcdArgs(ports)); err != nil {
+		return err
+	}
+	if p.APIServer, err = p.process("kube-apiserver", p.apiServerArgs(ports, pki)); err != nil {
+		return err
+	}
+	if !p.NoControllerManager {
+		if err := p.WriteKubeconfig("controller-manager.kubeconfig", host, "system:kube-controller-manager"); err != nil {
+			return err
+		}
+		if p.ControllerManager, err = p.process("kube-controller-manager", p.controllerManagerArgs(pki)); err != nil {
+			return err
+		}
+	}
+	if !p.Options.Scheduler {
+		return nil
+	}
+	if err := p.WriteKubeconfig("scheduler.kubeconfig", host, "system:kube-scheduler"); err != nil {
+		return err
+	}
+	p.Scheduler, err = p.process("kube-scheduler", p.schedulerArgs())
+	return err
+}
+
+func (p *Plane) process(name string, args []string) (*Process, error) {
+	path, err := binary(p.Assets, name)
+	if err != nil {
+		return nil, err
+	}
+	return &Process{Name: name, Path: path, Args: args, Log: p.file("log/" + name + ".log")}, nil
+}
+
+// WaitReady returns when the API server says that it is ready, or says why it ended.
+func (p *Plane) WaitReady(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(p.Config)
+	if err != nil {
+		return err
+	}
+	return p.poll(ctx, "kube-apiserver to be ready", func() bool {
+		return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil
+	})
+}
+
+func (p *Plane) waitServiceAccount(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(p.Config)
+	if err != nil {
+		return err
+	}
+	return p.poll(ctx, "the first ServiceAccount", func() bool {
+		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		return err == nil
+	})
+}
+
+// poll asks until ok, the context ends, or a process we depend on has ended.
+func (p *Plane) poll(ctx context.Context, what string, ok func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if ok() {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s (logs in %s): %w", what, p.file("log"), ctx.Err())
+		case <-p.Etcd.Exited():
+			return p.Etcd.Failure()
+		case <-p.APIServer.Exited():
+			return p.APIServer.Failure()
+		case <-tick.C:
+		}
+	}
+}
+
+// ConfigFor returns the access of a user with the given groups, by certificate.
+func (p *Plane) ConfigFor(user string, groups ...string) (*rest.Config, error) {
+	return p.configFor(p.Config.Host, user, groups...)
+}
+
+func (p *Plane) configFor(host, user string, groups ...string) (*rest.Config, error) {
+	cert, key, err := p.ca.client(user, groups...)
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{
+		Host: host,
+		QPS:  -1, // the API server limits, not the client
+		TLSClientConfig: rest.TLSClientConfig{
+			CAData: p.ca.pem(), CertData: cert, KeyData: key,
+		},
+	}, nil
+}
+
+// WriteKubeconfig writes the access of a user to a file below Dir.
+func (p *Plane) WriteKubeconfig(name, host, user string, groups ...string) error {
+	c, err := p.configFor(host, user, groups...)
+	if err != nil {
+		return err
+	}
+	return clientcmd.WriteToFile(Kubeconfig(c), p.file(name))
+}
+
+// Kubeconfig returns c in the form that kubectl reads.
+func Kubeconfig(c *rest.Config) clientcmdapi.Config {
+	const name = "holdfast-test"
+	k := clientcmdapi.NewConfig()
+	k.Clusters[name] = &clientcmdapi.Cluster{Server: c.Host, CertificateAuthorityData: c.CAData}
+	k.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificateData: c.CertData, ClientKeyData: c.KeyData}
+	k.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	k.CurrentContext = name
+	return *k
+}
+
+// InstallCRDs applies the CRDs found in paths and waits until they are served.
+func (p *Plane) InstallCRDs(paths ...string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	return envtest.InstallCRDs(p.Config, envtest.CRDInstallOptions{Paths: paths, ErrorIfPathMissing: true})
+}
+
+// Stop ends all processes, and removes the folder if it was a temporary one.
+func (p *Plane) Stop() error {
+	// Clients first, etcd last: nobody then waits for a server that is gone.
+	err := stopAll(p.Scheduler, p.ControllerManager)
+	err = errors.Join(err, stopAll(p.APIServer), stopAll(p.Etcd))
+	if p.temporary {
+		err = errors.Join(err, os.RemoveAll(p.Dir))
+	}
+	return err
+}
+
+func stopAll(processes ...*Process) error {
+	errs := make([]error, len(processes))
+	var wg sync.WaitGroup
+	for i, p := range processes {
+		if p != nil {
+			wg.Go(func() { errs[i] = p.Stop(stopGrace) })
+		}
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,148 @@
+package controlplane
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Process is one child process with its log file. It can be started again after it
+// ended, with the same arguments: that is how tests crash a part and bring it back.
+type Process struct {
+	Name string
+	Path string
+	Args []string
+	Env  []string // added to the environment of this process
+	Log  string   // file that stdout and stderr are appended to
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+}
+
+// Start starts the process and returns once it runs.
+func (p *Process) Start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running() {
+		return fmt.Errorf("start %s: already running with pid %d", p.Name, p.cmd.Process.Pid)
+	}
+	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.Name, err)
+	}
+	cmd := exec.Command(p.Path, p.Args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), p.Env...)
+	cmd.SysProcAttr = diesWithParent()
+
+	started, done := make(chan error, 1), make(chan struct{})
+	go func() {
+		// The kernel sends the death signal when the thread that forked ends, not
+		// the process: this thread must live exactly as long as the child.
+		runtime.LockOSThread()
+		defer close(done)
+		defer func() { _ = log.Close() }()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = cmd.Wait() // read only after done is closed
+		}
+	}()
+	if err := <-started; err != nil {
+		return fmt.Errorf("start %s: %w", p.Name, err)
+	}
+	p.cmd, p.done = cmd, done
+	return nil
+}
+
+// Pid returns the process id, or 0 when the process does not run.
+func (p *Process) Pid() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running() {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
+
+// Signal sends sig to the running process.
+func (p *Process) Signal(sig os.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running() {
+		return fmt.Errorf("signal %s: not running", p.Name)
+	}
+	return p.cmd.Process.Signal(sig)
+}
+
+// Exited is closed when the process that was started last has ended.
+func (p *Process) Exited() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.done
+}
+
+// Stop asks the process to end and kills it after grace. Stopping what does not run
+// is fine.
+func (p *Process) Stop(grace time.Duration) error {
+	done := p.Exited()
+	if p.Pid() == 0 {
+		return nil
+	}
+	if err := p.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop %s: %w", p.Name, err)
+	}
+	select {
+	case <-done:
+		return nil
+	case <-time.After(grace):
+		return p.Kill()
+	}
+}
+
+// Kill ends the process at once and waits until it is gone.
+func (p *Process) Kill() error {
+	done := p.Exited()
+	if p.Pid() == 0 {
+		return nil
+	}
+	if err := p.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill %s: %w", p.Name, err)
+	}
+	<-done
+	return nil
+}
+
+// Failure describes why a process that should run has ended, with the end of its log.
+func (p *Process) Failure() error {
+	tail, err := os.ReadFile(p.Log)
+	if err != nil {
+		return fmt.Errorf("%s ended: %w", p.Name, p.err)
+	}
+	lines := bytes.Split(bytes.TrimSpace(tail), []byte("\n"))
+	if len(lines) > 8 {
+		lines = lines[len(lines)-8:]
+	}
+	return fmt.Errorf("%s ended (%w); the end of %s:\n%s", p.Name, p.err, filepath.Clean(p.Log), bytes.Join(lines, []byte("\n")))
+}
+
+func (p *Process) running() bool {
+	if p.cmd == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}

@@ -1,0 +1,106 @@
+// Command web is the program that tests run as an application. It answers with who
+// it is, and can be told to start slowly, fail its health check, crash or end.
+//
+// Switches, as flags or while it runs (POST /switch?healthy=false):
+//
+//	--start-delay=10s   listen only after this time
+//	--healthy=false     /healthz answers 503
+//	--crash-after=5s    exit with code 1 after this time; 0s means at once
+//	--exit-after=5s     exit with code 0 after this time
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+func main() {
+	log.SetFlags(0)
+	address := flag.String("address", ":8080", "where to listen")
+	delay := flag.Duration("start-delay", 0, "listen only after this time")
+	health := flag.Bool("healthy", true, "what /healthz says at first")
+	crashAfter := flag.Duration("crash-after", -1, "exit with code 1 after this time")
+	exitAfter := flag.Duration("exit-after", -1, "exit with code 0 after this time")
+	flag.Parse()
+
+	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt) // until the end
+	endAfter(*crashAfter, 1, "crashing as told")
+	endAfter(*exitAfter, 0, "done")
+	if err := serve(ctx, *address, *delay, *health); err != nil {
+		log.Fatalf("web: %v", err)
+	}
+}
+
+func endAfter(d time.Duration, code int, word string) {
+	if d < 0 {
+		return
+	}
+	time.AfterFunc(d, func() {
+		log.Print(word)
+		os.Exit(code)
+	})
+}
+
+func serve(ctx context.Context, address string, delay time.Duration, health bool) error {
+	select {
+	case <-time.After(delay):
+	case <-ctx.Done():
+		return nil
+	}
+	server := &http.Server{Addr: address, Handler: handler(health), ReadHeaderTimeout: 5 * time.Second}
+	stopped := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		log.Print("stopping")
+		// Requests in flight get their answer: a rolling update must drop none.
+		stopped <- server.Shutdown(context.Background())
+	}()
+	log.Printf("listening on %s", address)
+	if err := server.ListenAndServe(); err != http.ErrServerClosed {
+		return err
+	}
+	return <-stopped
+}
+
+func handler(health bool) http.Handler {
+	var healthy atomic.Bool
+	healthy.Store(health)
+	host, _ := os.Hostname()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "hello from %s\n", host)
+	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if !healthy.Load() {
+			http.Error(w, "told to be unhealthy", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	mux.HandleFunc("GET /env/{name}", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, os.Getenv(r.PathValue("name")))
+	})
+	mux.HandleFunc("POST /switch", func(w http.ResponseWriter, r *http.Request) {
+		v, err := strconv.ParseBool(r.URL.Query().Get("healthy"))
+		if err != nil {
+			http.Error(w, "say ?healthy=true or ?healthy=false", http.StatusBadRequest)
+			return
+		}
+		healthy.Store(v)
+		log.Printf("healthy=%t", v)
+	})
+	mux.HandleFunc("POST /crash", func(http.ResponseWriter, *http.Request) {
+		log.Print("crashing as told")
+		os.Exit(1)
+	})
+	return mux
+}

@@ -1,0 +1,228 @@
+package build
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// Names of the images that the cluster itself and its tests use. The MariaDB ones
+// stand in for the official images under the same name: Debian's packages with an
+// entrypoint of ours that keeps the parts of the contract that matter.
+const (
+	PauseImage       = "localhost/pause:1"
+	CoreDNSImage     = "localhost/coredns:1"
+	WebImage         = "localhost/web:1"
+	BusyboxImage     = "busybox:1"
+	MariaDB1011Image = "mariadb:10.11"
+	MariaDB118Image  = "mariadb:11.8"
+)
+
+// image is made from one file system layer, written by layer as a tar archive.
+type image struct {
+	name   string
+	inputs []string // files and folders it is made from, below Source
+	config v1.Config
+	layer  func(ctx context.Context, b *Builder, tarFile string) error
+}
+
+const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+func images() []image {
+	return []image{
+		program(PauseImage, "./images/pause", "images/pause"),
+		program(CoreDNSImage, ".", "parts/coredns"),
+		program(WebImage, "./images/web", "images/web"),
+		{name: BusyboxImage, layer: busyboxLayer, config: v1.Config{Cmd: []string{"sh"}, Env: []string{defaultPath}}},
+		mariadb(MariaDB1011Image, "bookworm"),
+		mariadb(MariaDB118Image, "trixie"),
+	}
+}
+
+// Images builds all images and returns their archives, the cluster's own first.
+func (b *Builder) Images(ctx context.Context) ([]string, error) {
+	unlock, err := b.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	var files []string
+	for _, im := range images() {
+		file, err := b.image(ctx, im)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+func (b *Builder) image(ctx context.Context, im image) (string, error) {
+	var inputs []string
+	for _, in := range im.inputs {
+		inputs = append(inputs, filepath.Join(b.Source, in))
+	}
+	sources, err := digest(inputs...)
+	if err != nil {
+		return "", err
+	}
+	safe := strings.NewReplacer("/", "_", ":", "_").Replace(im.name)
+	file := filepath.Join(b.Cache, "images", fmt.Sprintf("%s-%s.tar", safe, Key(sources, fmt.Sprint(im.config))))
+	if _, err := os.Stat(file); err == nil {
+		return file, nil
+	}
+	return file, b.during("building image "+im.name, func() error { return b.archive(ctx, im, file) })
+}
+
+// archive writes the image in the form that `docker save` has and containerd imports.
+func (b *Builder) archive(ctx context.Context, im image, file string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(file), ".image-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	rootfs := filepath.Join(tmp, "rootfs.tar")
+	if err := im.layer(ctx, b, rootfs); err != nil {
+		return err
+	}
+	layer, err := tarball.LayerFromFile(rootfs, tarball.WithCompressionLevel(gzip.BestSpeed))
+	if err != nil {
+		return err
+	}
+	img, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		return err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Config = "linux", runtime.GOARCH, im.config
+	if img, err = mutate.ConfigFile(img, config); err != nil {
+		return err
+	}
+	tag, err := name.NewTag(im.name)
+	if err != nil {
+		return err
+	}
+	done := filepath.Join(tmp, "image.tar")
+	if err := tarball.WriteToFile(done, tag, img); err != nil {
+		return err
+	}
+	return os.Rename(done, file)
+}
+
+// program is an image with nothing but one static Go program, built from package pkg
+// of the module in or above folder.
+func program(name, pkg, folder string) image {
+	return image{
+		name:   name,
+		inputs: []string{folder},
+		config: v1.Config{Entrypoint: []string{"/program"}, User: "65532:65532"},
+		layer: func(ctx context.Context, b *Builder, tarFile string) error {
+			binary := tarFile + ".program"
+			dir := b.Source
+			if pkg == "." {
+				dir = filepath.Join(b.Source, folder)
+			}
+			env := []string{"CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="}
+			if err := run(ctx, dir, env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, pkg); err != nil {
+				return err
+			}
+			return writeTar(tarFile, folderEntry("tmp", 0o1777), fileEntry("program", binary))
+		},
+	}
+}
+
+// busyboxLayer takes Debian's static busybox and links every applet to it.
+func busyboxLayer(ctx context.Context, _ *Builder, tarFile string) error {
+	binary, err := exec.LookPath("busybox")
+	if err != nil {
+		return fmt.Errorf("apt-get install busybox-static: %w", err)
+	}
+	if exec.CommandContext(ctx, "ldd", binary).Run() == nil {
+		return fmt.Errorf("%s needs libraries that the image does not have: apt-get install busybox-static", binary)
+	}
+	applets, err := exec.CommandContext(ctx, binary, "--list").Output()
+	if err != nil {
+		return fmt.Errorf("list the applets of busybox: %w", err)
+	}
+	entries := []entry{folderEntry("tmp", 0o1777), folderEntry("bin", 0o755), fileEntry("bin/busybox", binary)}
+	for _, a := range strings.Fields(string(applets)) {
+		if a != "busybox" {
+			entries = append(entries, entry{header: tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + a, Linkname: "busybox"}})
+		}
+	}
+	return writeTar(tarFile, entries...)
+}
+
+// entry is one name in a layer; content is copied from file, if set.
+type entry struct {
+	header tar.Header
+	file   string
+}
+
+func folderEntry(name string, mode int64) entry {
+	return entry{header: tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: mode}}
+}
+
+func fileEntry(name, file string) entry {
+	return entry{header: tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755}, file: file}
+}
+
+func writeTar(path string, entries ...entry) (err error) {
+	out, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := out.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	w := tar.NewWriter(out)
+	for _, e := range entries {
+		if err := e.writeTo(w); err != nil {
+			return fmt.Errorf("write %s: %w", e.header.Name, err)
+		}
+	}
+	return w.Close()
+}
+
+func (e entry) writeTo(w *tar.Writer) error {
+	if e.file == "" {
+		return w.WriteHeader(&e.header)
+	}
+	f, err := os.Open(e.file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	e.header.Size = info.Size()
+	if err := w.WriteHeader(&e.header); err != nil {
+		return err
+	}
+	_, err = io.Copy(w, f)
+	return err
+}

@@ -1,0 +1,58 @@
+package build
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// mariadb is the server of a Debian release with our entrypoint: bookworm has 10.11,
+// trixie 11.8, so that major upgrades can be tested with real servers.
+func mariadb(name, release string) image {
+	const folder = "images/mariadb"
+	return image{
+		name:   name,
+		inputs: []string{folder},
+		config: v1.Config{
+			Entrypoint:   []string{"docker-entrypoint.sh"},
+			Cmd:          []string{"mariadbd"},
+			Env:          []string{defaultPath, "LANG=C.UTF-8"},
+			ExposedPorts: map[string]struct{}{"3306/tcp": {}},
+			Volumes:      map[string]struct{}{"/var/lib/mysql": {}},
+		},
+		layer: func(ctx context.Context, b *Builder, tarFile string) error {
+			args := append(mmdebstrapArgs(filepath.Join(b.Source, folder)), release, tarFile)
+			return run(ctx, b.Source, nil, "mmdebstrap", args...)
+		},
+	}
+}
+
+// unused lists what the server and its tools do not need at run time; it is more
+// than half of the size.
+var unused = []string{
+	"/usr/share/doc", "/usr/share/man", "/usr/share/info", "/usr/share/locale", "/usr/share/zoneinfo",
+	"/usr/share/perl*", "/usr/lib/*/perl*", "/usr/bin/perl*", "/usr/lib/*/gconv",
+	"/usr/lib/apt", "/var/lib/apt", "/var/lib/dpkg", "/var/cache/*", "/var/log/*",
+}
+
+func mmdebstrapArgs(folder string) []string {
+	remove := make([]string, len(unused))
+	for i, path := range unused {
+		remove[i] = `"$1"` + path
+	}
+	return []string{
+		"--quiet", "--variant=minbase",
+		"--include=mariadb-server-core,mariadb-client,mariadb-backup",
+		"--dpkgopt=path-exclude=/usr/share/doc/*",
+		"--dpkgopt=path-exclude=/usr/share/man/*",
+		"--dpkgopt=path-exclude=/usr/share/locale/*",
+		// The official image's user. mariadb-server-core makes none.
+		`--customize-hook=echo "mysql:x:999:999::/var/lib/mysql:/usr/sbin/nologin" >> "$1"/etc/passwd; echo "mysql:x:999:" >> "$1"/etc/group`,
+		`--customize-hook=for d in /var/lib/mysql /run/mysqld /docker-entrypoint-initdb.d; do mkdir -p "$1$d" && chown 999:999 "$1$d"; done`,
+		"--customize-hook=copy-in " + filepath.Join(folder, "docker-entrypoint.sh") + " " + filepath.Join(folder, "healthcheck.sh") + " /usr/local/bin",
+		`--customize-hook=chmod 755 "$1"/usr/local/bin/*`,
+		"--customize-hook=rm -rf " + strings.Join(remove, " "),
+	}
+}

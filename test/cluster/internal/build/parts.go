@@ -1,0 +1,207 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+)
+
+// Level says how much of a cluster is wanted.
+type Level string
+
+// The two levels: a control plane alone, or with a node that runs real pods.
+const (
+	ControlPlane Level = "control-plane"
+	Node         Level = "node"
+)
+
+// ParseLevel returns the level of that name.
+func ParseLevel(s string) (Level, error) {
+	if l := Level(s); l == ControlPlane || l == Node {
+		return l, nil
+	}
+	return "", fmt.Errorf("level %q: say %s or %s", s, ControlPlane, Node)
+}
+
+// part is a set of programs built from one pinned module (parts/<name>/go.mod).
+type part struct {
+	name     string
+	module   string            // its version is the version of the part
+	programs map[string]string // name -> package
+	tags     string
+	cgo      bool
+}
+
+const kubernetesModule = "k8s.io/kubernetes"
+
+func parts(level Level) []part {
+	kubernetes := part{name: "kubernetes", module: kubernetesModule, programs: map[string]string{}}
+	programs := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"}
+	if level == Node {
+		programs = append(programs, "kubelet", "kube-proxy")
+	}
+	for _, p := range programs {
+		kubernetes.programs[p] = kubernetesModule + "/cmd/" + p
+	}
+	all := []part{kubernetes, {
+		name: "etcd", module: "go.etcd.io/etcd/server/v3",
+		programs: map[string]string{"etcd": "go.etcd.io/etcd/server/v3"},
+	}}
+	if level == ControlPlane {
+		return all
+	}
+	const containerd = "github.com/containerd/containerd/v2"
+	return append(all, part{
+		name: "containerd", module: containerd, tags: "no_btrfs no_zfs",
+		programs: map[string]string{
+			"containerd":              containerd + "/cmd/containerd",
+			"containerd-shim-runc-v2": containerd + "/cmd/containerd-shim-runc-v2",
+			"ctr":                     containerd + "/cmd/ctr",
+		},
+	}, part{
+		name: "runc", module: "github.com/opencontainers/runc", tags: "seccomp", cgo: true,
+		programs: map[string]string{"runc": "github.com/opencontainers/runc"},
+	})
+}
+
+// Assets builds what a level needs and returns one folder with all programs.
+func (b *Builder) Assets(ctx context.Context, level Level) (string, error) {
+	unlock, err := b.lock()
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	var dirs []string
+	for _, p := range parts(level) {
+		dir, err := b.part(ctx, p)
+		if err != nil {
+			return "", err
+		}
+		dirs = append(dirs, dir)
+	}
+	return b.collect(dirs)
+}
+
+// part builds the missing programs of p and returns their folder.
+func (b *Builder) part(ctx context.Context, p part) (string, error) {
+	module := filepath.Join(b.Source, "parts", p.name)
+	version, err := pinned(module, p.module)
+	if err != nil {
+		return "", err
+	}
+	if v := "v" + strings.TrimPrefix(b.Kubernetes, "v"); p.module == kubernetesModule && b.Kubernetes != "" && v != version {
+		version = v
+		if module, err = b.otherKubernetes(ctx, module, version); err != nil {
+			return "", err
+		}
+	}
+	sources, err := digest(module)
+	if err != nil {
+		return "", err
+	}
+	flags := p.flags(version)
+	dir := filepath.Join(b.Cache, "parts", fmt.Sprintf("%s-%s-%s", p.name, version, Key(append(flags, sources)...)))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	var names, packages []string
+	for name, pkg := range p.programs {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			names, packages = append(names, name), append(packages, pkg)
+		}
+	}
+	if len(names) == 0 {
+		return dir, nil
+	}
+	slices.Sort(names)
+	what := fmt.Sprintf("building %s %s (%s)", p.name, version, strings.Join(names, ", "))
+	return dir, b.during(what, func() error { return compile(ctx, p, module, dir, flags, packages) })
+}
+
+func (p part) flags(version string) []string {
+	ldflags := "-s -w"
+	if p.module == kubernetesModule {
+		// Without these every component says v0.0.0-master, and API version checks lie.
+		major, minor, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+		minor, _, _ = strings.Cut(minor, ".")
+		const pkg = "k8s.io/component-base/version."
+		ldflags += fmt.Sprintf(" -X %sgitVersion=%s -X %sgitMajor=%s -X %sgitMinor=%s", pkg, version, pkg, major, pkg, minor)
+	}
+	return []string{"-trimpath", "-buildvcs=false", "-tags=" + p.tags, "-ldflags=" + ldflags}
+}
+
+func compile(ctx context.Context, p part, module, dir string, flags, packages []string) error {
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), "."+p.name+"-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	cgo := "CGO_ENABLED=0"
+	if p.cgo {
+		cgo = "CGO_ENABLED=1"
+	}
+	args := append([]string{"build"}, flags...)
+	args = append(append(args, "-o", tmp+"/"), packages...)
+	if err := run(ctx, module, []string{cgo, "GOWORK=off", "GOFLAGS="}, "go", args...); err != nil {
+		return err
+	}
+	for name, pkg := range p.programs {
+		if !slices.Contains(packages, pkg) {
+			continue
+		}
+		built := filepath.Base(strings.TrimSuffix(pkg, "/v3")) // what go build calls it
+		if err := os.Rename(filepath.Join(tmp, built), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect links the programs of several folders into one, named after them.
+func (b *Builder) collect(dirs []string) (string, error) {
+	dir := filepath.Join(b.Cache, "assets", Key(dirs...))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	for _, d := range dirs {
+		programs, err := os.ReadDir(d)
+		if err != nil {
+			return "", err
+		}
+		for _, p := range programs {
+			err := os.Symlink(filepath.Join(d, p.Name()), filepath.Join(dir, p.Name()))
+			if err != nil && !errors.Is(err, os.ErrExist) {
+				return "", err
+			}
+		}
+	}
+	return dir, nil
+}
+
+// pinned returns the version of module that the go.mod in dir requires.
+func pinned(dir, module string) (string, error) {
+	f, err := parseMod(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return "", err
+	}
+	for _, r := range f.Require {
+		if r.Mod.Path == module {
+			return r.Mod.Version, nil
+		}
+	}
+	return "", fmt.Errorf("%s/go.mod does not require %s", dir, module)
+}
+
+func parseMod(path string) (*modfile.File, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return modfile.Parse(path, content, nil)
+}

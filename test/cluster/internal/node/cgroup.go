@@ -1,0 +1,79 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+)
+
+const cgroupRoot = "/sys/fs/cgroup"
+
+// hierarchies lists the cgroup hierarchies: one with version 2, one per controller
+// with version 1.
+func hierarchies() ([]string, error) {
+	if _, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.controllers")); err == nil {
+		return []string{cgroupRoot}, nil
+	}
+	entries, err := os.ReadDir(cgroupRoot)
+	if err != nil {
+		return nil, err
+	}
+	var roots []string
+	for _, e := range entries {
+		if e.IsDir() { // links name the same hierarchy again
+			roots = append(roots, filepath.Join(cgroupRoot, e.Name()))
+		}
+	}
+	return roots, nil
+}
+
+// makeCgroups makes the node's folder in every hierarchy. A new folder of the cpuset
+// controller allows no processor at all until it is told which.
+func makeCgroups(name string) error {
+	roots, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, root := range roots {
+		if err := os.MkdirAll(filepath.Join(root, name), 0o755); err != nil {
+			return err
+		}
+		for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
+			value, err := os.ReadFile(filepath.Join(root, f))
+			if err != nil {
+				continue // another controller
+			}
+			if err := os.WriteFile(filepath.Join(root, name, f), value, 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeCgroups removes the node's folders, innermost first.
+func removeCgroups(name string) error {
+	roots, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, root := range roots {
+		var dirs []string
+		_ = filepath.WalkDir(filepath.Join(root, name), func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				dirs = append(dirs, path)
+			}
+			return nil
+		})
+		for _, dir := range slices.Backward(dirs) {
+			if err := syscall.Rmdir(dir); err != nil && !errors.Is(err, syscall.ENOENT) {
+				errs = append(errs, fmt.Errorf("%s: %w", dir, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

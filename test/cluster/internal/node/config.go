@@ -1,0 +1,88 @@
+// Package node runs a cluster in the background: a control plane alone, or one with
+// a node inside network, mount and pid namespaces of its own.
+//
+//	up ── starts ──► init (pid 1 of the namespaces) ── starts ──► supervise ──► all parts
+//	up ── starts ──────────── level control-plane ──────────────► supervise ──► etcd, API server, ...
+//	down ── kills ─► init or supervise; the kernel takes the rest along
+//
+// Safety rule: nothing is changed on the machine outside the namespaces but cgroup
+// folders and loop devices, and both are found again from the data folder alone. So
+// down works after any crash, without a record of what up had done.
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/holdfast-dev/holdfast/test/cluster/internal/build"
+)
+
+// Config is all that a cluster needs to know. It lies in its data folder.
+type Config struct {
+	Dir    string // data folder, absolute
+	Level  build.Level
+	Port   int      // of the API server on 127.0.0.1; a control plane takes two more
+	Audit  bool     // write Dir/audit.log
+	Assets string   // folder of the programs
+	Images []string // archives to import
+
+	outer string // Dir as the host knows it
+}
+
+const (
+	nodeName     = "node1"
+	bridge       = "holdfast0"
+	podRange     = "10.88.0.0/16"
+	nodeAddress  = "10.88.0.1" // of the bridge, and so of the node
+	serviceRange = "10.96.0.0/12"
+	dnsAddress   = "10.96.0.10"
+	innerAPIPort = 6443
+
+	// inside is where the node sees its data folder: a short path, because the path
+	// of a Unix socket may have 107 characters.
+	inside = "/run/holdfast"
+)
+
+func (c Config) file(name string) string { return filepath.Join(c.Dir, name) }
+
+// Kubeconfig is the file that kubectl uses from the host. It appears when the
+// cluster is ready.
+func (c Config) Kubeconfig() string { return c.file("kubeconfig") }
+
+// Volumes is the folder of the files behind the volumes.
+func (c Config) Volumes() string { return c.file("volumes") }
+
+// cgroup names the folder that everything of the node's pods is below, in every
+// hierarchy. It follows from the data folder.
+func (c Config) cgroup() string { return "holdfast-" + build.Key(c.hostDir()) }
+
+func (c Config) hostDir() string {
+	if c.outer != "" {
+		return c.outer
+	}
+	return c.Dir
+}
+
+func (c Config) save() error {
+	data, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(c.file("cluster.json"), data, 0o644)
+}
+
+func load(dir string) (Config, error) {
+	var c Config
+	data, err := os.ReadFile(filepath.Join(dir, "cluster.json"))
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return c, fmt.Errorf("read %s/cluster.json: %w", dir, err)
+	}
+	// The node reads it under another path than the host.
+	c.outer, c.Dir = c.Dir, dir
+	return c, nil
+}

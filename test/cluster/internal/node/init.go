@@ -1,0 +1,95 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Init is pid 1 of the node's namespaces. It arranges the mounts, starts supervise,
+// and reaps what others leave behind until supervise ends; then everything ends.
+func Init(dir string) error {
+	if os.Getpid() != 1 {
+		return errors.New("init runs as pid 1 of the node's own namespaces; use up")
+	}
+	if err := arrangeMounts(dir); err != nil {
+		return fmt.Errorf("arrange mounts: %w", err)
+	}
+	cmd := exec.Command("/proc/self/exe", "supervise", dirFlag(inside))
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.ExtraFiles = []*os.File{os.NewFile(progressFD, "progress"), os.NewFile(listenerFD, "listener")}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	for _, f := range cmd.ExtraFiles {
+		_ = f.Close() // up must see the end of the pipe when supervise dies
+	}
+	// Not cmd.Wait: this process also gets the orphans of all others, such as the
+	// shims of containerd, and must reap them.
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("wait: %w", err)
+		}
+		if pid == cmd.Process.Pid {
+			return fmt.Errorf("supervise ended with status %d", status.ExitStatus())
+		}
+	}
+}
+
+// arrangeMounts cuts the mounts off from the host, then shares them among the node's
+// own: kubelet's volumes must reach the containers.
+func arrangeMounts(dir string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
+		return err
+	}
+	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+		return fmt.Errorf("proc: %w", err)
+	}
+	// The data folder keeps what programs write to fixed places of the host.
+	binds := map[string]string{"log": "/var/log", "cni/lib": "/var/lib/cni"}
+	for from, to := range binds {
+		from = filepath.Join(dir, from)
+		if err := errors.Join(os.MkdirAll(from, 0o755), os.MkdirAll(to, 0o755)); err != nil {
+			return err
+		}
+		if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("%s: %w", to, err)
+		}
+	}
+	return mountRun(dir)
+}
+
+// mountRun gives the node a /run of its own, with the data folder in it.
+func mountRun(dir string) error {
+	// Opened before it may be hidden: the data folder can be below /run.
+	data, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = data.Close() }()
+	if err := unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=755"); err != nil {
+		return fmt.Errorf("/run: %w", err)
+	}
+	for _, d := range []string{"/run/netns", "/run/lock", inside} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", data.Fd()), inside, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("%s: %w", inside, err)
+	}
+	return nil
+}

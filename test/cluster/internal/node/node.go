@@ -1,0 +1,210 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/test/cluster/internal/storage"
+)
+
+// bringUpNode starts the parts in the order they need each other; the container
+// runtime and its images load while the control plane starts.
+func (s *supervisor) bringUpNode(ctx context.Context) error {
+	listener, err := net.FileListener(os.NewFile(listenerFD, "listener"))
+	if err != nil {
+		return fmt.Errorf("take over the port of the host: %w", err)
+	}
+	if err := setUpNetwork(ctx); err != nil {
+		return err
+	}
+	if err := makeCgroups(s.cgroup()); err != nil {
+		return fmt.Errorf("make cgroup folders: %w", err)
+	}
+	images := make(chan error, 1)
+	go func() { images <- s.startRuntime(ctx) }()
+	plane := controlplane.Options{PortBase: innerAPIPort, Address: nodeAddress, ServiceRange: serviceRange}
+	if err := s.bringUpControlPlane(ctx, plane); err != nil {
+		return err
+	}
+	go forward(listener, fmt.Sprintf("127.0.0.1:%d", innerAPIPort))
+	client, err := kubernetes.NewForConfig(s.plane.Config)
+	if err != nil {
+		return err
+	}
+	if err := s.startKubelet(); err != nil {
+		return err
+	}
+	if err := s.startStorage(ctx); err != nil {
+		return err
+	}
+	if err := s.applyAddons(ctx); err != nil {
+		return err
+	}
+	if err := s.waitFor(ctx, "the node to be Ready", func(ctx context.Context) bool { return nodeReady(ctx, client) }); err != nil {
+		return err
+	}
+	s.done("node Ready")
+	if err := <-images; err != nil {
+		return err
+	}
+	err = s.waitFor(ctx, "DNS to answer", func(ctx context.Context) bool { return available(ctx, client, "kube-system", "coredns") })
+	if err != nil {
+		return err
+	}
+	s.done("DNS answers: the first pod runs")
+	return nil
+}
+
+// setUpNetwork makes the bridge that pods hang on. Nothing leads out of the
+// namespace: pods cannot reach the machine's network.
+func setUpNetwork(ctx context.Context) error {
+	for _, args := range []string{
+		"link set lo up",
+		"link add " + bridge + " type bridge",
+		"address add " + nodeAddress + "/16 dev " + bridge,
+		"link set " + bridge + " up",
+		// Without a route to them, packets to Service addresses never reach the
+		// rules of kube-proxy that translate them.
+		"route add " + serviceRange + " dev " + bridge,
+	} {
+		if out, err := exec.CommandContext(ctx, "ip", strings.Fields(args)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("ip %s: %w: %s", args, err, out)
+		}
+	}
+	for name, must := range map[string]bool{"ipv4/ip_forward": true, "bridge/bridge-nf-call-iptables": false} {
+		err := os.WriteFile("/proc/sys/net/"+name, []byte("1"), 0o644)
+		if err != nil && (must || !errors.Is(err, os.ErrNotExist)) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *supervisor) startStorage(ctx context.Context) error {
+	if err := os.MkdirAll(s.Volumes(), 0o750); err != nil {
+		return err
+	}
+	options := storage.Options{
+		Node: nodeName, KubeletRoot: s.file("kubelet"), VolumeDir: s.Volumes(),
+		Config: s.plane.Config, Log: s.log.With("part", "storage"),
+	}
+	go func() {
+		if err := storage.Run(ctx, options); err != nil {
+			s.log.Error("Storage ended", "reason", err)
+		}
+	}()
+	return nil
+}
+
+func (s *supervisor) startKubelet() error {
+	server := fmt.Sprintf("https://127.0.0.1:%d", innerAPIPort)
+	err := errors.Join(
+		s.plane.WriteKubeconfig("kubelet.kubeconfig", server, "system:node:"+nodeName, "system:nodes"),
+		s.plane.WriteKubeconfig("kube-proxy.kubeconfig", server, "system:kube-proxy"),
+		// Pods that take the node's DNS get a server that answers nothing.
+		os.WriteFile(s.file("resolv.conf"), []byte("nameserver 127.0.0.1\n"), 0o644),
+		s.render("kubelet.yaml", kubeletConfig),
+	)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		s.run("kubelet", "--config="+s.file("kubelet.yaml"), "--kubeconfig="+s.file("kubelet.kubeconfig"),
+			"--root-dir="+s.file("kubelet"), "--hostname-override="+nodeName, "--node-ip="+nodeAddress),
+		s.run("kube-proxy", "--kubeconfig="+s.file("kube-proxy.kubeconfig"), "--hostname-override="+nodeName,
+			"--proxy-mode=iptables", "--cluster-cidr="+podRange, "--bind-address=127.0.0.1",
+			"--conntrack-max-per-core=0"),
+	)
+}
+
+// startRuntime starts containerd and imports the images, those of the cluster first.
+func (s *supervisor) startRuntime(ctx context.Context) error {
+	err := errors.Join(
+		os.MkdirAll(s.file("cni/conf"), 0o755),
+		s.render("cni/conf/10-bridge.conflist", cniConfig),
+		s.render("containerd.toml", containerdConfig),
+	)
+	if err != nil {
+		return err
+	}
+	if err := s.run("containerd", "--config="+s.file("containerd.toml")); err != nil {
+		return err
+	}
+	socket := s.file("containerd.sock")
+	err = s.waitFor(ctx, "containerd to answer", func(ctx context.Context) bool {
+		return exec.CommandContext(ctx, filepath.Join(s.Assets, "ctr"), "--address", socket, "version").Run() == nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, image := range s.Images {
+		out, err := exec.CommandContext(ctx, filepath.Join(s.Assets, "ctr"), "--address", socket, "--namespace=k8s.io",
+			"images", "import", image).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("import image %s: %w: %s", image, err, out)
+		}
+	}
+	s.done("%d images imported", len(s.Images))
+	return nil
+}
+
+// applyAddons sends what every cluster has: DNS and storage classes.
+func (s *supervisor) applyAddons(ctx context.Context) error {
+	if err := s.render("addons.yaml", addons); err != nil {
+		return err
+	}
+	if err := os.WriteFile(s.file("storage.yaml"), storage.Manifests, 0o644); err != nil {
+		return err
+	}
+	admin := s.file("admin.kubeconfig")
+	if err := s.plane.WriteKubeconfig("admin.kubeconfig", s.plane.Config.Host, "admin", "system:masters"); err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, filepath.Join(s.Assets, "kubectl"), "--kubeconfig="+admin, "apply", "--server-side",
+		"--filename="+s.file("addons.yaml"), "--filename="+s.file("storage.yaml")).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("apply DNS and storage: %w: %s", err, out)
+	}
+	return nil
+}
+
+func nodeReady(ctx context.Context, client kubernetes.Interface) bool {
+	node, err := client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+	if err != nil {
+		return false
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func available(ctx context.Context, client kubernetes.Interface, namespace, deployment string) bool {
+	d, err := client.AppsV1().Deployments(namespace).Get(ctx, deployment, metav1.GetOptions{})
+	return err == nil && d.Status.AvailableReplicas > 0
+}
+
+// waitFor asks until ok, and gives up when a part that has to run has ended.
+func (s *supervisor) waitFor(ctx context.Context, what string, ok func(context.Context) bool) error {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 90*time.Second, true,
+		func(ctx context.Context) (bool, error) { return ok(ctx), s.failure() })
+	if err != nil {
+		return fmt.Errorf("wait for %s: %w", what, err)
+	}
+	return nil
+}

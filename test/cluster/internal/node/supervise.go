@@ -1,0 +1,167 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/test/cluster/internal/build"
+)
+
+// restarts is how often supervise brings back parts that ended by themselves or were
+// killed by a test, in total: more often is a fault that somebody should see.
+const restarts = 50
+
+type supervisor struct {
+	Config
+	start    time.Time
+	progress io.WriteCloser
+	log      *slog.Logger
+
+	plane *controlplane.Plane
+
+	mu    sync.Mutex
+	parts []*controlplane.Process
+}
+
+// Supervise runs all parts of the cluster until it is killed. It reports progress to
+// the process that started it, on a pipe.
+func Supervise(dir string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	s := &supervisor{
+		start:    time.Now(),
+		progress: os.NewFile(progressFD, "progress"),
+		log:      slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	}
+	err := s.bringUp(ctx, dir)
+	if err != nil {
+		s.say("%s%v", sayError, err)
+		return err
+	}
+	s.say(sayReady)
+	_ = s.progress.Close()
+	s.keep(ctx)
+	return nil
+}
+
+func (s *supervisor) bringUp(ctx context.Context, dir string) (err error) {
+	if s.Config, err = load(dir); err != nil {
+		return err
+	}
+	if s.Level == build.Node {
+		err = s.bringUpNode(ctx)
+	} else {
+		err = s.bringUpControlPlane(ctx, controlplane.Options{PortBase: s.Port})
+	}
+	if err != nil {
+		return err
+	}
+	return s.writeKubeconfig()
+}
+
+func (s *supervisor) bringUpControlPlane(ctx context.Context, o controlplane.Options) (err error) {
+	o.Dir, o.Assets, o.Audit, o.Scheduler = s.Dir, s.Assets, s.Audit, true
+	if s.plane, err = controlplane.Start(ctx, o); err != nil {
+		return err
+	}
+	s.watch(s.plane.Etcd, s.plane.APIServer, s.plane.ControllerManager, s.plane.Scheduler)
+	s.done("control plane ready")
+	return nil
+}
+
+// writeKubeconfig comes last and in one step: the file says that the cluster is ready.
+func (s *supervisor) writeKubeconfig() error {
+	k := controlplane.Kubeconfig(s.plane.Config)
+	for _, c := range k.Clusters {
+		c.Server = fmt.Sprintf("https://127.0.0.1:%d", s.Port)
+	}
+	tmp := s.Kubeconfig() + ".new"
+	if err := clientcmd.WriteToFile(k, tmp); err != nil {
+		return err
+	}
+	return os.Rename(tmp, s.Kubeconfig())
+}
+
+// run starts a program of the cluster and keeps it running.
+func (s *supervisor) run(name string, args ...string) error {
+	p := &controlplane.Process{
+		Name: name, Path: filepath.Join(s.Assets, name), Args: args, Log: s.file("log/" + name + ".log"),
+		// containerd and kubelet find their helpers here.
+		Env: []string{"PATH=" + s.Assets + ":" + os.Getenv("PATH")},
+	}
+	if err := p.Start(); err != nil {
+		return err
+	}
+	s.watch(p)
+	return nil
+}
+
+func (s *supervisor) watch(parts ...*controlplane.Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parts = append(s.parts, parts...)
+}
+
+// failure says which part has ended, if any has.
+func (s *supervisor) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.parts {
+		if p.Pid() == 0 {
+			return p.Failure()
+		}
+	}
+	return nil
+}
+
+// keep starts parts again that have ended, like the service manager of a real node.
+func (s *supervisor) keep(ctx context.Context) {
+	ended := make(chan *controlplane.Process)
+	await := func(p *controlplane.Process) {
+		<-p.Exited()
+		time.Sleep(time.Second) // whoever killed it wants to see it gone
+		ended <- p
+	}
+	for _, p := range s.parts {
+		go await(p)
+	}
+	for range restarts {
+		select {
+		case <-ctx.Done():
+			return
+		case p := <-ended:
+			s.log.Warn("Part ended and is started again", "reason", p.Failure())
+			if err := p.Start(); err != nil {
+				s.log.Error("Part could not be started", "reason", err)
+				return
+			}
+			go await(p)
+		}
+	}
+	s.log.Error("Parts end all the time; giving up")
+}
+
+// done reports a step with the seconds since the start.
+func (s *supervisor) done(format string, args ...any) {
+	s.say("%5.1f s  %s", time.Since(s.start).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func (s *supervisor) say(format string, args ...any) {
+	// The host knows the data folder under another path.
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), inside+"/", s.hostDir()+"/")
+	if _, err := fmt.Fprintln(s.progress, text); err != nil {
+		s.log.Info("Nobody listens", "progress", text)
+	}
+}

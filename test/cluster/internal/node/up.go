@@ -1,0 +1,141 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"github.com/holdfast-dev/holdfast/test/cluster/internal/build"
+)
+
+// Words between up and supervise, on the pipe that reports progress.
+const (
+	sayReady = "ready"
+	sayError = "error: "
+)
+
+// File descriptors handed from up through init to supervise.
+const (
+	progressFD = 3
+	listenerFD = 4
+)
+
+// Up starts the cluster in the background and returns when it is ready. Progress
+// goes to out.
+func Up(ctx context.Context, c Config, out io.Writer) error {
+	if pid, err := find(c.Dir); err != nil || pid != 0 {
+		return errors.Join(err, alreadyRunning(c, pid))
+	}
+	if _, err := os.Stat(c.file("cluster.json")); err == nil {
+		return fmt.Errorf("%s holds the rest of an earlier cluster: take it down first", c.Dir)
+	}
+	if err := check(c); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.file("log"), 0o755); err != nil {
+		return err
+	}
+	if err := c.save(); err != nil {
+		return err
+	}
+	cmd, progress, err := start(c)
+	if err != nil {
+		return errors.Join(err, Down(c.Dir, io.Discard))
+	}
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
+	defer stop()
+	if err := follow(progress, out); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		return fmt.Errorf("%w\nlogs are in %s; take it down before the next try", err, c.file("log"))
+	}
+	return cmd.Process.Release()
+}
+
+func alreadyRunning(c Config, pid int) error {
+	if pid == 0 {
+		return nil
+	}
+	return fmt.Errorf("a cluster runs in %s already (pid %d): use it with KUBECONFIG=%s, or take it down first", c.Dir, pid, c.Kubeconfig())
+}
+
+// start runs init or supervise with a pipe for progress. What it starts outlives us.
+func start(c Config) (*exec.Cmd, io.Reader, error) {
+	log, err := os.OpenFile(c.file("log/supervise.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = log.Close() }()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = w.Close() }()
+	verb, files := "supervise", []*os.File{w}
+	attr := &syscall.SysProcAttr{Setsid: true}
+	if c.Level == build.Node {
+		verb = "init"
+		attr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
+		// A socket stays in the network namespace it was made in: whoever accepts
+		// on this one serves the host from inside the node. So the host needs no
+		// address, route or rule to reach the API server.
+		listener, err := listen(c.Port)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer func() { _ = listener.Close() }()
+		files = append(files, listener)
+	}
+	cmd := exec.Command("/proc/self/exe", verb, dirFlag(c.Dir))
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = files
+	cmd.SysProcAttr = attr
+	if err := cmd.Start(); err != nil {
+		return nil, nil, fmt.Errorf("start %s: %w", verb, err)
+	}
+	return cmd, r, nil
+}
+
+func listen(port int) (*os.File, error) {
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
+	if err != nil {
+		return nil, fmt.Errorf("the port of the API server: %w (choose another)", err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.File()
+}
+
+// follow shows what supervise reports until it is ready or says why not.
+func follow(progress io.Reader, out io.Writer) error {
+	lines := bufio.NewScanner(progress)
+	var failure []string
+	for lines.Scan() {
+		line := lines.Text()
+		switch {
+		case line == sayReady:
+			return nil
+		case len(failure) > 0:
+			failure = append(failure, line)
+		case strings.HasPrefix(line, sayError):
+			failure = append(failure, strings.TrimPrefix(line, sayError))
+		default:
+			fmt.Fprintln(out, line)
+		}
+	}
+	if len(failure) > 0 {
+		return errors.New(strings.Join(failure, "\n"))
+	}
+	return errors.New("the cluster ended while it started")
+}
+
+func dirFlag(dir string) string { return "--dir=" + dir }

@@ -1,0 +1,242 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// driver is the part kubelet talks to. Each call may come again after its answer got lost, so every one of them is
+// content with work already done.
+type driver struct {
+	csi.UnimplementedIdentityServer
+	csi.UnimplementedNodeServer
+	node string
+	disk interface {
+		stage(ctx context.Context, id, fsType, target string, options []string) error
+		unstage(ctx context.Context, id, target string) error
+		growFilesystem(ctx context.Context, id, path string, size int64) error
+	}
+	faults func(volume string) (faults, error)
+}
+
+var (
+	_ csi.IdentityServer = (*driver)(nil)
+	_ csi.NodeServer     = (*driver)(nil)
+)
+
+// GetPluginInfo names the driver.
+func (d *driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: DriverName, VendorVersion: "test"}, nil
+}
+
+// GetPluginCapabilities claims none: there is no CSI controller service.
+func (d *driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+	return &csi.GetPluginCapabilitiesResponse{}, nil
+}
+
+// Probe says the driver is ready.
+func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	return &csi.ProbeResponse{}, nil
+}
+
+// NodeGetInfo tells kubelet what to write into the CSINode.
+func (d *driver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+	return &csi.NodeGetInfoResponse{NodeId: d.node}, nil
+}
+
+// NodeGetCapabilities tells kubelet which calls are worth making.
+func (d *driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+	resp := &csi.NodeGetCapabilitiesResponse{}
+	for _, t := range []csi.NodeServiceCapability_RPC_Type{
+		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
+		csi.NodeServiceCapability_RPC_EXPAND_VOLUME,
+		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
+	} {
+		resp.Capabilities = append(resp.Capabilities, &csi.NodeServiceCapability{
+			Type: &csi.NodeServiceCapability_Rpc{Rpc: &csi.NodeServiceCapability_RPC{Type: t}},
+		})
+	}
+	return resp, nil
+}
+
+// NodeStageVolume mounts the volume once on the node.
+func (d *driver) NodeStageVolume(ctx context.Context, req *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+	if err := required(req.GetVolumeId(), req.GetStagingTargetPath()); err != nil {
+		return nil, err
+	}
+	mount := req.GetVolumeCapability().GetMount()
+	if mount == nil {
+		return nil, status.Error(codes.InvalidArgument, "only volumes with a filesystem are supported")
+	}
+	f, err := d.knownFaults(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	if err := wait(ctx, f, SlowStage); err != nil {
+		return nil, err
+	}
+	if msg := f.value(FailStage); msg != "" {
+		return nil, status.Error(codes.Internal, msg)
+	}
+	fsType := mount.GetFsType()
+	if fsType == "" {
+		fsType = fsXFS
+	}
+	err = d.disk.stage(ctx, req.GetVolumeId(), fsType, req.GetStagingTargetPath(), mount.GetMountFlags())
+	return &csi.NodeStageVolumeResponse{}, internal(err)
+}
+
+// NodeUnstageVolume unmounts the volume from the node.
+func (d *driver) NodeUnstageVolume(ctx context.Context, req *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+	if err := required(req.GetVolumeId(), req.GetStagingTargetPath()); err != nil {
+		return nil, err
+	}
+	if msg := d.anyFaults(req.GetVolumeId()).value(FailUnstage); msg != "" {
+		return nil, status.Error(codes.Internal, msg)
+	}
+	err := d.disk.unstage(ctx, req.GetVolumeId(), req.GetStagingTargetPath())
+	return &csi.NodeUnstageVolumeResponse{}, internal(err)
+}
+
+// NodePublishVolume shows the staged volume to one pod.
+func (d *driver) NodePublishVolume(ctx context.Context, req *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+	if err := required(req.GetVolumeId(), req.GetStagingTargetPath(), req.GetTargetPath()); err != nil {
+		return nil, err
+	}
+	f, err := d.knownFaults(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	if msg := f.value(FailPublish); msg != "" {
+		return nil, status.Error(codes.Internal, msg)
+	}
+	err = publish(ctx, req.GetStagingTargetPath(), req.GetTargetPath(), req.GetReadonly())
+	return &csi.NodePublishVolumeResponse{}, internal(err)
+}
+
+// NodeUnpublishVolume takes the volume from one pod.
+func (d *driver) NodeUnpublishVolume(ctx context.Context, req *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+	if err := required(req.GetVolumeId(), req.GetTargetPath()); err != nil {
+		return nil, err
+	}
+	if msg := d.anyFaults(req.GetVolumeId()).value(FailUnpublish); msg != "" {
+		return nil, status.Error(codes.Internal, msg)
+	}
+	return &csi.NodeUnpublishVolumeResponse{}, internal(unpublish(ctx, req.GetTargetPath()))
+}
+
+// NodeExpandVolume grows the filesystem. The code of an error decides what kubelet does: OutOfRange, NotFound and
+// InvalidArgument make the growth infeasible, FailedPrecondition ends the attempts on this node without a word, and
+// Internal is retried.
+func (d *driver) NodeExpandVolume(ctx context.Context, req *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+	if err := required(req.GetVolumeId(), req.GetVolumePath()); err != nil {
+		return nil, err
+	}
+	f, err := d.knownFaults(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	if msg := f.value(ErrorGrowNode); msg != "" {
+		return nil, status.Error(codes.Internal, msg)
+	}
+	size := req.GetCapacityRange().GetRequiredBytes()
+	msg, err := refusal(*resource.NewQuantity(size, resource.BinarySI), f, FailGrowNode, MaxSizeNode)
+	if err != nil {
+		return nil, internal(err)
+	}
+	if msg != "" {
+		return nil, status.Error(codes.OutOfRange, msg)
+	}
+	err = d.disk.growFilesystem(ctx, req.GetVolumeId(), req.GetVolumePath(), size)
+	if errors.Is(err, errBeyondFile) {
+		return nil, status.Error(codes.OutOfRange, err.Error())
+	}
+	return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, internal(err)
+}
+
+// NodeGetVolumeStats reports what df would.
+func (d *driver) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
+	if err := required(req.GetVolumeId(), req.GetVolumePath()); err != nil {
+		return nil, err
+	}
+	var s unix.Statfs_t
+	if err := unix.Statfs(req.GetVolumePath(), &s); err != nil {
+		return nil, status.Errorf(codes.NotFound, "read free space of %s: %v", req.GetVolumePath(), err)
+	}
+	blocks := func(n uint64) int64 { return int64(n) * s.Bsize }
+	return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{
+		Unit:      csi.VolumeUsage_BYTES,
+		Total:     blocks(s.Blocks),
+		Available: blocks(s.Bavail),
+		Used:      blocks(s.Blocks - s.Bfree),
+	}, {
+		Unit:      csi.VolumeUsage_INODES,
+		Total:     int64(s.Files),
+		Available: int64(s.Ffree),
+		Used:      int64(s.Files - s.Ffree),
+	}}}, nil
+}
+
+// knownFaults insists on knowing the volume: an answer from before the cache saw it would miss its fault. Kubelet
+// asks again.
+func (d *driver) knownFaults(volume string) (faults, error) {
+	f, err := d.faults(volume)
+	if err != nil {
+		return nil, status.Error(codes.Unavailable, err.Error())
+	}
+	return f, nil
+}
+
+// anyFaults accepts a volume that is gone from the API: it must still be unmounted.
+func (d *driver) anyFaults(volume string) faults {
+	f, err := d.faults(volume)
+	if err != nil {
+		return nil
+	}
+	return f
+}
+
+// required refuses what kubelet never sends. The id becomes a file name, so it may not leave the folder.
+func required(id string, paths ...string) error {
+	if id == "" || id == "." || id == ".." || filepath.Base(id) != id {
+		return status.Errorf(codes.InvalidArgument, "volume id %q is not a file name", id)
+	}
+	for _, p := range paths {
+		if !filepath.IsAbs(p) {
+			return status.Errorf(codes.InvalidArgument, "path %q is not absolute", p)
+		}
+	}
+	return nil
+}
+
+// wait sleeps as long as a switch says, but no longer than the caller does.
+func wait(ctx context.Context, f faults, key string) error {
+	delay, err := f.delay(key)
+	if err != nil {
+		return internal(err)
+	}
+	if delay <= 0 {
+		return nil
+	}
+	select {
+	case <-time.After(delay):
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+}
+
+func internal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return status.Error(codes.Internal, err.Error())
+}

@@ -1,0 +1,196 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// fileID names a file whatever path leads to it. The path the kernel reports for a backing file depends on the mount
+// namespace that asks, and the one that attached it may be gone.
+type fileID struct {
+	device, inode uint64
+}
+
+// loopDevice is an attached device and the file behind it.
+type loopDevice struct {
+	name string // /dev/loop0
+	path string // of the backing file, without the mark of a deleted one
+	file fileID
+}
+
+// loopDevices lists every attached loop device of the machine, those of other nodes included.
+func loopDevices(ctx context.Context) ([]loopDevice, error) {
+	out, err := run(ctx, "losetup", "--json", "--list", "--output", "NAME,BACK-FILE,BACK-INO,BACK-MAJ:MIN")
+	if err != nil {
+		return nil, err
+	}
+	return parseLoopDevices([]byte(out))
+}
+
+func parseLoopDevices(out []byte) ([]loopDevice, error) {
+	if len(bytes.TrimSpace(out)) == 0 { // how older versions say "none"
+		return nil, nil
+	}
+	var list struct {
+		Devices []struct {
+			Name   string      `json:"name"`
+			File   string      `json:"back-file"`
+			Inode  json.Number `json:"back-ino"`
+			Device string      `json:"back-maj:min"`
+		} `json:"loopdevices"`
+	}
+	if err := json.Unmarshal(out, &list); err != nil {
+		return nil, fmt.Errorf("parse losetup output: %w", err)
+	}
+	var devices []loopDevice
+	for _, d := range list.Devices {
+		l := loopDevice{name: d.Name, path: strings.TrimSuffix(d.File, " (deleted)")}
+		// Numbers that cannot be read leave the zero id, which no file has; the path may still match.
+		var major, minor uint32
+		if inode, err := d.Inode.Int64(); err == nil {
+			if _, err := fmt.Sscanf(d.Device, "%d:%d", &major, &minor); err == nil {
+				l.file = fileID{device: unix.Mkdev(major, minor), inode: uint64(inode)}
+			}
+		}
+		devices = append(devices, l)
+	}
+	return devices, nil
+}
+
+// deviceOf returns the loop device of a backing file, or "" when there is none.
+func deviceOf(ctx context.Context, file string) (string, error) {
+	id, err := identify(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	devices, err := loopDevices(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, d := range devices {
+		if d.file == id {
+			return d.name, nil
+		}
+	}
+	return "", nil
+}
+
+// attach returns the loop device of a backing file and makes one if needed. After a reboot of the node the device of
+// its former life is still there; a second one on the same file would corrupt the filesystem.
+func attach(ctx context.Context, file string) (string, error) {
+	device, err := deviceOf(ctx, file)
+	if err != nil || device != "" {
+		return device, err
+	}
+	out, err := run(ctx, "losetup", "--find", "--show", file)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(out), nil
+}
+
+func detach(ctx context.Context, device string) error {
+	_, err := run(ctx, "losetup", "--detach", device)
+	return err
+}
+
+// Detach detaches every loop device whose backing file is below volumeDir, existing or already deleted. Call it when
+// the node's namespaces are gone and before its folder is removed.
+func Detach(ctx context.Context, volumeDir string) error {
+	devices, err := loopDevices(ctx)
+	if err != nil {
+		return err
+	}
+	below, err := newFolder(volumeDir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, d := range devices {
+		if below.holds(d) {
+			errs = append(errs, detach(ctx, d.name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// folder recognises its files by path and, where they still exist, by identity.
+type folder struct {
+	paths []string
+	files map[fileID]bool
+}
+
+func newFolder(dir string) (folder, error) {
+	f := folder{paths: []string{filepath.Clean(dir)}, files: map[fileID]bool{}}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		f.paths = append(f.paths, real)
+	}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		id, err := identify(path)
+		f.files[id] = true
+		return err
+	})
+	// A folder that is gone may still have devices on deleted files.
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return folder{}, fmt.Errorf("look for backing files: %w", err)
+	}
+	return f, nil
+}
+
+func (f folder) holds(d loopDevice) bool {
+	if d.file != (fileID{}) && f.files[d.file] {
+		return true
+	}
+	for _, p := range f.paths {
+		if strings.HasPrefix(d.path, p+string(filepath.Separator)) {
+			return true
+		}
+	}
+	return false
+}
+
+func identify(path string) (fileID, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fileID{}, fmt.Errorf("identify backing file: %w", err)
+	}
+	stat := info.Sys().(*syscall.Stat_t)
+	return fileID{device: stat.Dev, inode: stat.Ino}, nil
+}
+
+// run executes a command and puts what it complained about into the error, since that is all a pod's event will show.
+func run(ctx context.Context, name string, args ...string) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, complaint(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+// complaint makes one line of at most a few: mkfs prints its whole usage after the reason.
+func complaint(stderr string) string {
+	lines := strings.FieldsFunc(stderr, func(r rune) bool { return r == '\n' })
+	if len(lines) > 3 {
+		lines = lines[:3]
+	}
+	return strings.Join(lines, "; ")
+}

@@ -1,0 +1,158 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Annotations of the protocol between the scheduler, the PV controller and provisioners. No Go package that would be
+// light enough to import has them.
+const (
+	annSelectedNode       = "volume.kubernetes.io/selected-node"
+	annStorageProvisioner = "volume.kubernetes.io/storage-provisioner"
+	annProvisionedBy      = "pv.kubernetes.io/provisioned-by"
+)
+
+// paramFSType is the parameter of a StorageClass that chooses the filesystem.
+const paramFSType = "fsType"
+
+// minSize is the least mkfs.xfs accepts. It holds for ext4 too, so that a class does not change the sizes of a test.
+var minSize = resource.MustParse("300Mi")
+
+// provision makes the volume of an unbound claim, when it is its turn.
+func (c *controller) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) error {
+	f := faultsOf(claim, nil, class)
+	if !isDue(claim, class, c.node) || f.value(HangProvision) != "" {
+		return nil
+	}
+	pv, err := c.makeVolume(ctx, claim, class, f)
+	if apierrors.IsAlreadyExists(err) {
+		return nil // made by an earlier run of this very claim, its uid is in the name; the PV controller binds it
+	}
+	if err != nil {
+		c.events.Eventf(claim, corev1.EventTypeWarning, "ProvisioningFailed",
+			"failed to provision volume with StorageClass %q: %v", class.Name, err)
+		return fmt.Errorf("provision volume for claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	c.events.Eventf(claim, corev1.EventTypeNormal, "ProvisioningSucceeded", "Successfully provisioned volume %s", pv.Name)
+	c.log.InfoContext(ctx, "Volume provisioned", "volume", pv.Name, "claim", claim.Namespace+"/"+claim.Name,
+		"size", pv.Spec.Capacity.Storage().String())
+	return nil
+}
+
+// makeVolume writes the file before the PV: kubelet may mount as soon as the PV exists.
+func (c *controller) makeVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, f faults) (*corev1.PersistentVolume, error) {
+	if msg := f.value(FailProvision); msg != "" {
+		return nil, errors.New(msg)
+	}
+	if err := supported(claim, class); err != nil {
+		return nil, err
+	}
+	pv := newVolume(claim, class, c.node)
+	size := pv.Spec.Capacity.Storage()
+	if msg, err := f.beyond(MaxSize, *size); err != nil {
+		return nil, err
+	} else if msg != "" {
+		return nil, errors.New(msg)
+	}
+	if err := c.disk.create(ctx, pv.Name, size.Value()); err != nil {
+		return nil, err
+	}
+	return c.client.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
+}
+
+// isDue says whether the PV controller has handed the claim to us. It first looks for an existing volume that fits,
+// and with WaitForFirstConsumer the scheduler first chooses a node for the pod.
+func isDue(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, node string) bool {
+	if claim.Spec.VolumeName != "" || claim.Annotations[annStorageProvisioner] != DriverName {
+		return false
+	}
+	selected := claim.Annotations[annSelectedNode]
+	if selected == "" {
+		return class.VolumeBindingMode == nil || *class.VolumeBindingMode == storagev1.VolumeBindingImmediate
+	}
+	return selected == node
+}
+
+// supported says what such a volume cannot be.
+func supported(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) error {
+	fsType := class.Parameters[paramFSType]
+	switch {
+	case claim.Spec.VolumeMode != nil && *claim.Spec.VolumeMode == corev1.PersistentVolumeBlock:
+		return errors.New("raw block volumes are not supported")
+	case claim.Spec.Selector != nil:
+		return errors.New("claim selectors are not supported")
+	case claim.Spec.DataSource != nil || claim.Spec.DataSourceRef != nil:
+		return errors.New("volumes with a data source are not supported")
+	case fsType != "" && fsType != fsXFS && fsType != fsExt4:
+		return fmt.Errorf("filesystem %q is not supported, use %s or %s", fsType, fsXFS, fsExt4)
+	}
+	return nil
+}
+
+// volumeSize is the size of the volume that a claim asks for.
+func volumeSize(claim *corev1.PersistentVolumeClaim) resource.Quantity {
+	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	if size.Cmp(minSize) < 0 {
+		return minSize.DeepCopy()
+	}
+	return size.DeepCopy()
+}
+
+// newVolume builds the PV that answers a claim. Its claimRef names the claim's uid, which binds it to this claim and
+// no later one of the same name; the resourceVersion stays out, as it would be old by the time of binding.
+func newVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, node string) *corev1.PersistentVolume {
+	name := "pvc-" + string(claim.UID)
+	fsType := class.Parameters[paramFSType]
+	if fsType == "" {
+		fsType = fsXFS
+	}
+	policy := corev1.PersistentVolumeReclaimDelete
+	if class.ReclaimPolicy != nil {
+		policy = *class.ReclaimPolicy
+	}
+	mode := corev1.PersistentVolumeFilesystem
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        name,
+			Annotations: map[string]string{annProvisionedBy: DriverName},
+			Finalizers:  []string{Finalizer},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:    corev1.ResourceList{corev1.ResourceStorage: volumeSize(claim)},
+			AccessModes: claim.Spec.AccessModes,
+			ClaimRef: &corev1.ObjectReference{
+				APIVersion: "v1",
+				Kind:       "PersistentVolumeClaim",
+				Namespace:  claim.Namespace,
+				Name:       claim.Name,
+				UID:        claim.UID,
+			},
+			PersistentVolumeReclaimPolicy: policy,
+			StorageClassName:              class.Name,
+			MountOptions:                  class.MountOptions,
+			VolumeMode:                    &mode,
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{
+						Key:      corev1.LabelHostname,
+						Operator: corev1.NodeSelectorOpIn,
+						Values:   []string{node},
+					}},
+				}},
+			}},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				Driver:       DriverName,
+				VolumeHandle: name,
+				FSType:       fsType,
+			}},
+		},
+	}
+}

@@ -1,0 +1,192 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Growth is a conversation through the claim's status, allocatedResourceStatuses.storage:
+//
+//	""                          user asks for more        -> we enlarge, write NodeResizePending
+//	NodeResizePending           kubelet's turn            -> NodeResizeInProgress -> "" with a new capacity
+//	NodeResizeInfeasible        kubelet gave up           -> we start again once the request or the fault changed
+//	ControllerResizeInfeasible  we gave up                -> the same
+//
+// Starting again may go to a smaller size than before, down to just above the present capacity.
+
+// grow brings the volume of a bound claim to the requested size, up to the part that is kubelet's.
+func (c *controller) grow(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, class *storagev1.StorageClass) error {
+	f := faultsOf(claim, pv, class)
+	allowed := class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
+	if !allowed || !growthDue(claim, f) || f.value(HangGrow) != "" {
+		return nil
+	}
+	size := volumeSize(claim)
+	msg, err := refusal(size, f, FailGrowController, MaxSize)
+	if err != nil {
+		return c.growthFailed(claim, pv, err)
+	}
+	if msg != "" {
+		return c.refuse(ctx, claim, pv, size, msg)
+	}
+
+	c.events.Eventf(claim, corev1.EventTypeNormal, "Resizing", "External resizer is resizing volume %s", pv.Name)
+	if err := c.disk.enlarge(ctx, pv.Spec.CSI.VolumeHandle, size.Value()); err != nil {
+		return c.growthFailed(claim, pv, err)
+	}
+	if err := c.setCapacity(ctx, pv, size); err != nil {
+		return err
+	}
+	if err := c.patchStatus(ctx, claim, pendingPatch(claim, size, c.now())); err != nil {
+		return err
+	}
+	c.events.Event(claim, corev1.EventTypeNormal, "FileSystemResizeRequired", "Require file system resize of volume on node")
+	c.log.InfoContext(ctx, "Volume enlarged", "volume", pv.Name, "claim", claim.Namespace+"/"+claim.Name, "size", size.String())
+	return nil
+}
+
+// growthDue says whether the next move is ours.
+func growthDue(claim *corev1.PersistentVolumeClaim, f faults) bool {
+	have, bound := claim.Status.Capacity[corev1.ResourceStorage]
+	want := volumeSize(claim)
+	if !bound || claim.Status.Phase != corev1.ClaimBound || want.Cmp(have) <= 0 {
+		return false
+	}
+	switch claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] {
+	case corev1.PersistentVolumeClaimNodeResizePending, corev1.PersistentVolumeClaimNodeResizeInProgress:
+		// Also when the request changed meanwhile: like the real resizer we let kubelet finish or fail first.
+		return false
+	case corev1.PersistentVolumeClaimNodeResizeInfeasible:
+		// Asking kubelet for the same again while the fault lasts would only make noise.
+		tried := claim.Status.AllocatedResources[corev1.ResourceStorage]
+		msg, err := refusal(want, f, FailGrowNode, MaxSizeNode)
+		return want.Cmp(tried) != 0 || msg == "" && err == nil
+	}
+	return true
+}
+
+// refusal says why a volume cannot have size, by a switch that fails any growth or one that limits it, or "".
+func refusal(size resource.Quantity, f faults, fail, limit string) (string, error) {
+	if msg := f.value(fail); msg != "" {
+		return msg, nil
+	}
+	return f.beyond(limit, size)
+}
+
+// refuse reports a growth as infeasible, once. It is not retried: an edit of the claim or its class brings us back.
+func (c *controller) refuse(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, size resource.Quantity, msg string) error {
+	if isRefused(claim, size, msg) {
+		return nil
+	}
+	if err := c.patchStatus(ctx, claim, infeasiblePatch(claim, size, msg, c.now())); err != nil {
+		return err
+	}
+	c.resizeFailedEvent(claim, pv, msg)
+	return nil
+}
+
+// growthFailed reports a failure that another attempt may cure.
+func (c *controller) growthFailed(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, err error) error {
+	c.resizeFailedEvent(claim, pv, err.Error())
+	return fmt.Errorf("grow volume %s of claim %s/%s: %w", pv.Name, claim.Namespace, claim.Name, err)
+}
+
+func (c *controller) resizeFailedEvent(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, msg string) {
+	c.events.Eventf(claim, corev1.EventTypeWarning, "VolumeResizeFailed", "resize volume %q by resizer %q failed: %s", pv.Name, DriverName, msg)
+}
+
+// setCapacity writes the new size into the PV, where kubelet compares it with what it has mounted. After a growth
+// that failed on the node it may be less than before.
+func (c *controller) setCapacity(ctx context.Context, pv *corev1.PersistentVolume, size resource.Quantity) error {
+	if pv.Spec.Capacity.Storage().Cmp(size) == 0 {
+		return nil
+	}
+	patch := mustMarshal(map[string]any{"spec": map[string]any{"capacity": map[string]string{"storage": size.String()}}})
+	if _, err := c.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("set capacity of PersistentVolume %s: %w", pv.Name, err)
+	}
+	return nil
+}
+
+func (c *controller) patchStatus(ctx context.Context, claim *corev1.PersistentVolumeClaim, patch statusPatch) error {
+	_, err := c.client.CoreV1().PersistentVolumeClaims(claim.Namespace).
+		Patch(ctx, claim.Name, types.MergePatchType, mustMarshal(patch), metav1.PatchOptions{}, "status")
+	if err != nil {
+		return fmt.Errorf("patch status of claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	return nil
+}
+
+// statusPatch carries the version the claim was read at: kubelet writes the same fields, and a late "pending" over
+// its "done" would start a growth that nobody asked for.
+type statusPatch struct {
+	Metadata patchVersion                       `json:"metadata"`
+	Status   corev1.PersistentVolumeClaimStatus `json:"status"`
+}
+
+type patchVersion struct {
+	ResourceVersion string `json:"resourceVersion"`
+}
+
+// pendingPatch hands the growth to kubelet.
+func pendingPatch(claim *corev1.PersistentVolumeClaim, size resource.Quantity, now time.Time) statusPatch {
+	return resizePatch(claim, size, corev1.PersistentVolumeClaimNodeResizePending, corev1.PersistentVolumeClaimCondition{
+		Type:               corev1.PersistentVolumeClaimFileSystemResizePending,
+		Status:             corev1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(now),
+		Message:            "Waiting for user to (re-)start a pod to finish file system resize of volume on node.",
+	})
+}
+
+// infeasiblePatch gives the growth up.
+func infeasiblePatch(claim *corev1.PersistentVolumeClaim, size resource.Quantity, msg string, now time.Time) statusPatch {
+	return resizePatch(claim, size, corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimCondition{
+		Type:               corev1.PersistentVolumeClaimControllerResizeError,
+		Status:             corev1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(now),
+		Message:            msg,
+	})
+}
+
+// isRefused says whether the claim already tells this story.
+func isRefused(claim *corev1.PersistentVolumeClaim, size resource.Quantity, msg string) bool {
+	tried := claim.Status.AllocatedResources[corev1.ResourceStorage]
+	if claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] != corev1.PersistentVolumeClaimControllerResizeInfeasible ||
+		tried.Cmp(size) != 0 {
+		return false
+	}
+	return slices.ContainsFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
+		return c.Type == corev1.PersistentVolumeClaimControllerResizeError && c.Message == msg
+	})
+}
+
+// resizePatch replaces all conditions about growth by one, so that an old error does not stand beside a new attempt.
+// The others stay; a merge patch replaces the whole list.
+func resizePatch(claim *corev1.PersistentVolumeClaim, size resource.Quantity, status corev1.ClaimResourceStatus, condition corev1.PersistentVolumeClaimCondition) statusPatch {
+	conditions := slices.DeleteFunc(slices.Clone(claim.Status.Conditions), func(c corev1.PersistentVolumeClaimCondition) bool {
+		return slices.Contains(growthConditions, c.Type)
+	})
+	return statusPatch{
+		Metadata: patchVersion{ResourceVersion: claim.ResourceVersion},
+		Status: corev1.PersistentVolumeClaimStatus{
+			AllocatedResources:        corev1.ResourceList{corev1.ResourceStorage: size},
+			AllocatedResourceStatuses: map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: status},
+			Conditions:                append(conditions, condition),
+		},
+	}
+}
+
+var growthConditions = []corev1.PersistentVolumeClaimConditionType{
+	corev1.PersistentVolumeClaimResizing,
+	corev1.PersistentVolumeClaimFileSystemResizePending,
+	corev1.PersistentVolumeClaimControllerResizeError,
+	corev1.PersistentVolumeClaimNodeResizeError,
+}

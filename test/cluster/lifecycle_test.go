@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestCrashIsCleanedByDown kills the tool at several moments of up, and the cluster's
+// own processes while it runs. The next down leaves nothing, and up works again.
+func TestCrashIsCleanedByDown(t *testing.T) {
+	c := newCluster(t, "node", 26453)
+	before := machine(t)
+	for _, after := range []time.Duration{50 * time.Millisecond, time.Second, 4 * time.Second, 7 * time.Second} {
+		up := exec.Command(tool, c.upArgs()...)
+		if err := up.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(after) // the moment is the point
+		if err := up.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = up.Wait()
+		c.down(t)
+		sameMachine(t, before)
+	}
+
+	c.up(t)
+	c.apply(t, testdata(t, "claim.yaml"))
+	c.shows(t, time.Minute, "Running", "get", "pod", "writer")
+	if out, err := exec.Command(tool, c.upArgs()...).CombinedOutput(); err == nil || !strings.Contains(string(out), "runs in "+c.dir+" already") {
+		t.Errorf("a second up must refuse and say why, got %v:\n%s", err, out)
+	}
+	if out, err := exec.Command("pkill", "-KILL", "--full", "supervise --dir=/run/holdfast").CombinedOutput(); err != nil {
+		t.Fatalf("kill supervise: %v\n%s", err, out)
+	}
+	c.down(t)
+	sameMachine(t, before)
+	c.down(t) // nothing there is fine
+}
+
+// TestControlPlanes runs two side by side.
+func TestControlPlanes(t *testing.T) {
+	a, b := newCluster(t, "control-plane", 26463), newCluster(t, "control-plane", 26473)
+	before := machine(t)
+	for name, c := range map[string]*cluster{"a": a, "b": b} {
+		took := c.up(t, "--audit")
+		t.Logf("control plane %s ready after %.1f s", name, took.Seconds())
+		if took > 10*time.Second {
+			t.Errorf("control plane %s took %s, want at most 10 s", name, took)
+		}
+	}
+	for name, c := range map[string]*cluster{"a": a, "b": b} {
+		c.kubectl(t, "create", "configmap", "who", "--from-literal=name="+name)
+	}
+	a.shows(t, time.Second, "a", "get", "configmap", "who", "--output=jsonpath={.data.name}")
+	a.down(t)
+	b.shows(t, time.Second, "b", "get", "configmap", "who", "--output=jsonpath={.data.name}")
+	if out, err := exec.Command("grep", "--count", `"verb":"create".*"requestObject".*"name":"who"`, b.dir+"/audit.log").Output(); err != nil || strings.TrimSpace(string(out)) != "1" {
+		t.Errorf("the audit log must have the body of the write once, got %s, %v", out, err)
+	}
+	b.down(t)
+	sameMachine(t, before)
+}
+
+// TestPortTaken names the port and does not leave half a cluster.
+func TestPortTaken(t *testing.T) {
+	a, b := newCluster(t, "control-plane", 26483), newCluster(t, "node", 26483)
+	a.up(t)
+	out, err := exec.Command(tool, b.upArgs()...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), fmt.Sprint(b.port)) {
+		t.Errorf("up on a taken port: %v\n%s", err, out)
+	}
+	a.shows(t, time.Second, "ok", "get", "--raw=/readyz")
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// machine describes everything on the host that a cluster could leave behind.
+func machine(t *testing.T) map[string][]string {
+	t.Helper()
+	return map[string][]string{
+		"mounts":     columns(t, "/proc/self/mountinfo", 4),
+		"namespaces": namespaces(t),
+		"loops":      output(t, "losetup", "--list", "--noheadings", "--output=NAME,BACK-FILE"),
+		"links":      first(output(t, "ip", "-brief", "link")),
+		"netns":      output(t, "ip", "netns", "list"),
+		"routes":     output(t, "ip", "route"),
+		"iptables":   chains(t),
+		"cgroups":    glob(t, "/sys/fs/cgroup/holdfast*", "/sys/fs/cgroup/*/holdfast*"),
+		"files": glob(t, "/run/*", "/run/netns/*", "/run/containerd/*", "/var/log/pods/*", "/var/log/containers/*",
+			"/var/lib/cni/*", "/var/lib/kubelet/*", "/opt/*", "/etc/cni/*", "/tmp/cluster-*/data"),
+	}
+}
+
+// sameMachine compares for a few seconds: a dead init counts until the machine's own
+// init has noticed.
+func sameMachine(t *testing.T, before map[string][]string) {
+	t.Helper()
+	var diff string
+	for range 50 {
+		if diff = cmp.Diff(before, machine(t)); diff == "" {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Errorf("left behind on the machine (-before +after):\n%s", diff)
+}
+
+// namespaces finds every process that still runs in one of its own: whatever ran on
+// the node does.
+func namespaces(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	for _, kind := range []string{"net", "mnt", "pid"} {
+		for _, link := range glob(t, "/proc/[0-9]*/ns/"+kind) {
+			if target, err := os.Readlink(link); err == nil {
+				found = append(found, target)
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// chains lists the names of all chains: packet counters change by themselves.
+func chains(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	for _, line := range output(t, "iptables-save") {
+		if strings.HasPrefix(line, ":") || strings.HasPrefix(line, "-A") {
+			found = append(found, strings.Fields(line)[0]+" "+strings.Fields(line)[1])
+		}
+	}
+	return found
+}
+
+func columns(t *testing.T, file string, column int) []string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for line := range strings.Lines(string(content)) {
+		found = append(found, strings.Fields(line)[column])
+	}
+	slices.Sort(found)
+	return found
+}
+
+func output(t *testing.T, name string, args ...string) []string {
+	t.Helper()
+	out, err := exec.Command(name, args...).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	slices.Sort(lines)
+	return lines
+}
+
+func first(lines []string) []string {
+	var names []string
+	for _, l := range lines {
+		names = append(names, strings.Fields(l)[0])
+	}
+	return names
+}
+
+func glob(t *testing.T, patterns ...string) []string {
+	t.Helper()
+	var found []string
+	for _, p := range patterns {
+		matches, err := filepath.Glob(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, matches...)
+	}
+	return found
+}

@@ -1,0 +1,138 @@
+// Command cluster builds a real Kubernetes from Go modules and runs it on this
+// machine, for tests. See docs/dev/cluster.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/test/cluster/internal/build"
+	"github.com/holdfast-dev/holdfast/test/cluster/internal/node"
+)
+
+const usage = `Usage: cluster COMMAND [FLAGS]
+
+  build   build the programs (and images) of a level, and link them to a folder
+  up      start a cluster in the background and write its kubeconfig
+  down    stop it and remove everything it made
+
+cluster COMMAND -h lists the flags`
+
+func main() {
+	if err := run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("no command\n%s", usage)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var f flags
+	f.FlagSet = flag.NewFlagSet("cluster "+args[0], flag.ContinueOnError)
+	f.StringVar(&f.dir, "dir", ".cluster", "data folder of the cluster")
+	switch args[0] {
+	case "build":
+		return f.build(ctx, args[1:])
+	case "up":
+		return f.up(ctx, args[1:])
+	case "down":
+		if err := f.parse(args[1:]); err != nil {
+			return err
+		}
+		return node.Down(f.dir, os.Stdout)
+	case "init": // started by up
+		return errors.Join(f.parse(args[1:]), node.Init(f.dir))
+	case "supervise": // started by up or init
+		return errors.Join(f.parse(args[1:]), node.Supervise(f.dir))
+	}
+	return fmt.Errorf("unknown command %q\n%s", args[0], usage)
+}
+
+type flags struct {
+	*flag.FlagSet
+	dir        string
+	level      string
+	kubernetes string
+	link       string
+	port       int
+	audit      bool
+}
+
+func (f *flags) buildFlags() {
+	f.StringVar(&f.level, "level", string(build.Node), "node, or control-plane: no pods run, no root needed")
+	f.StringVar(&f.kubernetes, "kubernetes", "", "version of Kubernetes (default: the pinned one)")
+}
+
+func (f *flags) parse(args []string) (err error) {
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	f.dir, err = filepath.Abs(f.dir)
+	return err
+}
+
+func (f *flags) build(ctx context.Context, args []string) error {
+	f.buildFlags()
+	f.StringVar(&f.link, "link", "", "make this a link to the folder of the programs")
+	if err := f.parse(args); err != nil {
+		return err
+	}
+	_, assets, _, err := f.make(ctx)
+	if err != nil || f.link == "" {
+		return err
+	}
+	if err := os.Remove(f.link); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(assets, f.link)
+}
+
+// make builds what the level needs.
+func (f *flags) make(ctx context.Context) (level build.Level, assets string, images []string, err error) {
+	if level, err = build.ParseLevel(f.level); err != nil {
+		return
+	}
+	b, err := build.New(f.kubernetes, os.Stdout)
+	if err != nil {
+		return
+	}
+	if assets, err = b.Assets(ctx, level); err != nil || level == build.ControlPlane {
+		return
+	}
+	images, err = b.Images(ctx)
+	return
+}
+
+func (f *flags) up(ctx context.Context, args []string) error {
+	f.buildFlags()
+	f.IntVar(&f.port, "port", 16443, "port of the API server on 127.0.0.1 (a control plane also takes the next two)")
+	f.BoolVar(&f.audit, "audit", false, "write audit.log: every request, with the bodies of writes")
+	if err := f.parse(args); err != nil {
+		return err
+	}
+	level, assets, images, err := f.make(ctx)
+	if err != nil {
+		return err
+	}
+	c := node.Config{Dir: f.dir, Level: level, Port: f.port, Audit: f.audit, Assets: assets, Images: images}
+	start := time.Now()
+	if err := node.Up(ctx, c, os.Stdout); err != nil {
+		return err
+	}
+	fmt.Printf("%5.1f s  ready: export KUBECONFIG=%s\n", time.Since(start).Seconds(), c.Kubeconfig())
+	return nil
+}

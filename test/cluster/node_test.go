@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"crypto/sha1"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestNode shows that the node is a real one: all that the journeys of the product
+// need of it, in one go.
+func TestNode(t *testing.T) {
+	c := newCluster(t, "node", 26443)
+	before := machine(t)
+	start := time.Now()
+	t.Logf("ready %.1f s after nothing", c.up(t).Seconds())
+	c.apply(t, testdata(t, "web.yaml"))
+	c.shows(t, time.Minute, "Running", "get", "pod", "client")
+	t.Logf("first pod of ours Running %.1f s after nothing", time.Since(start).Seconds())
+
+	t.Run("group", func(t *testing.T) {
+		t.Run("Network", func(t *testing.T) { t.Parallel(); testNetwork(t, c) })
+		t.Run("Access", func(t *testing.T) { t.Parallel(); testAccess(t, c) })
+		t.Run("Claim", func(t *testing.T) { t.Parallel(); testClaim(t, c.in(t, "claim")) })
+		t.Run("MariaDB10.11", func(t *testing.T) { t.Parallel(); testMariaDB(t, c.in(t, "mariadb-10-11"), "mariadb:10.11") })
+		t.Run("MariaDB11.8", func(t *testing.T) { t.Parallel(); testMariaDB(t, c.in(t, "mariadb-11-8"), "mariadb:11.8") })
+		t.Run("StorageFaults", func(t *testing.T) { t.Parallel(); testStorageFaults(t, c) })
+	})
+
+	c.down(t)
+	sameMachine(t, before)
+}
+
+func testNetwork(t *testing.T, c *cluster) {
+	c.kubectl(t, "rollout", "status", "deployment/web", "--timeout=60s")
+	address := c.kubectl(t, "get", "service", "web", "--output=jsonpath={.spec.clusterIP}")
+	for what, url := range map[string]string{
+		"cluster IP": "http://" + address,
+		"short name": "http://web",
+		"full name":  "http://web.default.svc.cluster.local",
+	} {
+		if out := c.kubectl(t, "exec", "client", "--", "timeout", "5", "wget", "-q", "-O-", url); !strings.HasPrefix(out, "hello from web-") {
+			t.Errorf("Service by %s answers %q", what, out)
+		}
+	}
+	if out := c.kubectl(t, "exec", "client", "--", "nslookup", "web.default.svc.cluster.local"); !strings.Contains(out, address) {
+		t.Errorf("DNS says %q, want %s", out, address)
+	}
+	if out, err := c.try("exec", "client", "--", "nslookup", "example.com."); err == nil || !strings.Contains(err.Error(), "NXDOMAIN") {
+		t.Errorf("a name outside the cluster must be NXDOMAIN at once, got %q, %v", out, err)
+	}
+}
+
+// testAccess uses the three ways that go through kubelet.
+func testAccess(t *testing.T, c *cluster) {
+	c.kubectl(t, "rollout", "status", "deployment/web", "--timeout=60s")
+	if out := c.kubectl(t, "logs", "deployment/web"); !strings.Contains(out, "listening on :8080") {
+		t.Errorf("logs print %q", out)
+	}
+	if out := c.kubectl(t, "exec", "client", "--", "cat", "/etc/hostname"); out != "client" {
+		t.Errorf("exec prints %q", out)
+	}
+	forward := c.command(t.Context(), "port-forward", "service/web", ":80")
+	stdout, err := forward.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := forward.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = forward.Process.Kill()
+		_ = forward.Wait()
+	}()
+	line, err := bufio.NewReader(stdout).ReadString('\n') // Forwarding from 127.0.0.1:40000 -> 8080
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.Get("http://" + strings.Fields(line)[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if body, err := io.ReadAll(response.Body); err != nil || !strings.HasPrefix(string(body), "hello from web-") {
+		t.Errorf("port-forward answers %q, %v", body, err)
+	}
+}
+
+// testClaim grows a volume under a running pod that is not root.
+func testClaim(t *testing.T, c *cluster) {
+	c.apply(t, testdata(t, "claim.yaml"))
+	c.shows(t, time.Minute, "Running", "get", "pod", "writer")
+	c.shows(t, 10*time.Second, "999", "exec", "writer", "--", "cat", "/data/who")
+	size := func() int {
+		fields := strings.Fields(c.kubectl(t, "exec", "writer", "--", "df", "-m", "/data"))
+		mebibytes, err := strconv.Atoi(fields[len(fields)-5])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mebibytes
+	}
+	before := size()
+	c.kubectl(t, "patch", "pvc", "data", "--patch", `{"spec":{"resources":{"requests":{"storage":"600Mi"}}}}`)
+	start := time.Now()
+	c.shows(t, 90*time.Second, "600Mi", "get", "pvc", "data", "--output=jsonpath={.status.capacity.storage}")
+	if after := size(); after < before+150 {
+		t.Errorf("the pod sees %d MiB, before %d", after, before)
+	}
+	if restarts := c.kubectl(t, "get", "pod", "writer", "--output=jsonpath={.status.containerStatuses[0].restartCount}"); restarts != "0" {
+		t.Errorf("growing restarted the pod %s times", restarts)
+	}
+	t.Logf("grew from %d MiB in %.1f s", before, time.Since(start).Seconds())
+}
+
+// testMariaDB keeps rows over a restart. The password has what breaks naive quoting.
+func testMariaDB(t *testing.T, c *cluster, image string) {
+	const password = "it's a $ecret"
+	inner := sha1.Sum([]byte(password))
+	hash := fmt.Sprintf("*%X", sha1.Sum(inner[:]))
+	c.apply(t, strings.NewReplacer("{{.Hash}}", hash, "{{.Image}}", image).Replace(testdata(t, "mariadb.yaml")))
+	c.kubectl(t, "rollout", "status", "statefulset/db", "--timeout=90s")
+	sql := func(statement string) string {
+		t.Helper()
+		return c.kubectl(t, "exec", "db-0", "--", "mariadb", "--host=127.0.0.1", "--user=root", "--password="+password,
+			"--skip-column-names", "--batch", "--execute="+statement)
+	}
+	_, version, _ := strings.Cut(image, ":")
+	if got := sql("SELECT VERSION()"); !strings.HasPrefix(got, version+".") {
+		t.Errorf("%s runs %s", image, got)
+	}
+	sql("CREATE DATABASE shop; CREATE TABLE shop.orders (id INT PRIMARY KEY); INSERT INTO shop.orders VALUES (1), (2), (3)")
+	uid := c.kubectl(t, "get", "pod", "db-0", "--output=jsonpath={.metadata.uid}")
+	c.kubectl(t, "delete", "pod", "db-0")
+	eventually(t, time.Minute, func() error {
+		now, err := c.try("get", "pod", "db-0", "--output=jsonpath={.metadata.uid} {.status.containerStatuses[0].ready}")
+		if err != nil || strings.HasPrefix(now, uid) || !strings.HasSuffix(now, " true") {
+			return fmt.Errorf("the new pod is not ready: %q, %w", now, err)
+		}
+		return nil
+	})
+	if got := sql("SELECT SUM(id) FROM shop.orders"); got != "6" {
+		t.Errorf("after a restart the ids add up to %q, want 6", got)
+	}
+	if out := c.kubectl(t, "logs", "db-0"); !strings.Contains(out, "data found") {
+		t.Errorf("the second start did not find the data:\n%s", out)
+	}
+}
