@@ -29,6 +29,9 @@ func ControlPlane(t testing.TB, o controlplane.Options) *controlplane.Plane {
 		t.Fatalf("start control plane: %v", err)
 	}
 	t.Cleanup(func() {
+		if plane.Keep = t.Failed(); plane.Keep {
+			t.Logf("the logs of the control plane stay in %s/log", plane.Dir)
+		}
 		if err := plane.Stop(); err != nil {
 			t.Errorf("stop control plane: %v", err)
 		}

@@ -33,7 +33,8 @@ type Options struct {
 	// Dir holds data, certificates and logs and stays after Stop; empty means a
 	// temporary folder that Stop removes.
 	Dir string
-	// PortBase is the port of the API server, followed by two of etcd; 0 means free ones.
+	// PortBase is the port of the API server, followed by two of etcd; 0 means free ones,
+	// which no other control plane of this machine gets.
 	PortBase int
 	// Address, if set, is advertised to nodes and pods, and the API server listens on
 	// all addresses. For use inside a network namespace of one's own.
@@ -69,15 +70,19 @@ type Plane struct {
 
 	EtcdURL string
 
+	// Keep leaves a temporary folder, with the logs in it, where it is.
+	Keep bool
+
 	ca        *authority
 	temporary bool
+	release   func() // gives the ports back
 }
 
 // Start starts a control plane and returns when it can take work: the API server is
 // ready and, if there is a controller-manager, the first ServiceAccount exists, so
 // that pods can be created.
 func Start(ctx context.Context, o Options) (_ *Plane, err error) {
-	p := &Plane{Options: o}
+	p := &Plane{Options: o, release: func() {}}
 	if err := p.prepare(); err != nil {
 		return nil, fmt.Errorf("prepare control plane: %w", err)
 	}
@@ -111,10 +116,11 @@ func (p *Plane) prepare() error {
 	if err := p.defaults(); err != nil {
 		return err
 	}
-	ports, err := choosePorts(p.PortBase)
+	ports, release, err := choosePorts(p.PortBase)
 	if err != nil {
 		return err
 	}
+	p.release = release
 	if p.ca, err = openAuthority(p.file("pki")); err != nil {
 		return err
 	}
@@ -203,7 +209,7 @@ func (p *Plane) WaitReady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.poll(ctx, "kube-apiserver to be ready", func() bool {
+	return p.poll(ctx, "kube-apiserver to be ready", func(ctx context.Context) bool {
 		return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil
 	})
 }
@@ -213,20 +219,20 @@ func (p *Plane) waitServiceAccount(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.poll(ctx, "the first ServiceAccount", func() bool {
+	return p.poll(ctx, "the first ServiceAccount", func(ctx context.Context) bool {
 		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 		return err == nil
 	})
 }
 
 // poll asks until ok, the context ends, or a process we depend on has ended.
-func (p *Plane) poll(ctx context.Context, what string, ok func() bool) error {
+func (p *Plane) poll(ctx context.Context, what string, ok func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if ok() {
+		if ok(ctx) {
 			return nil
 		}
 		select {
@@ -290,7 +296,8 @@ func (p *Plane) Stop() error {
 	// Clients first, etcd last: nobody then waits for a server that is gone.
 	err := stopAll(p.Scheduler, p.ControllerManager)
 	err = errors.Join(err, stopAll(p.APIServer), stopAll(p.Etcd))
-	if p.temporary {
+	p.release()
+	if p.temporary && !p.Keep {
 		err = errors.Join(err, os.RemoveAll(p.Dir))
 	}
 	return err

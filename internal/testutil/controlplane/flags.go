@@ -7,12 +7,6 @@ import (
 	"strconv"
 )
 
-// ports of one control plane. The controller-manager and the scheduler serve
-// nothing: their health shows in what they do.
-type ports struct {
-	api, etcd, etcdPeer int
-}
-
 func (o *Options) etcdArgs(p ports) []string {
 	client, peer := "http://"+local(p.etcd), "http://"+local(p.etcdPeer)
 	args := []string{
@@ -116,24 +110,6 @@ func (o *Options) bindAddress() string {
 		return "127.0.0.1"
 	}
 	return "0.0.0.0" // in the node's own network namespace
-}
-
-// choosePorts takes three ports from the base, or free ones. Free ones are held
-// open together before any is used, so that they differ.
-func choosePorts(base int) (ports, error) {
-	if base != 0 {
-		return ports{api: base, etcd: base + 1, etcdPeer: base + 2}, nil
-	}
-	var free [3]int
-	for i := range free {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return ports{}, fmt.Errorf("find a free port: %w", err)
-		}
-		defer func() { _ = l.Close() }()
-		free[i] = l.Addr().(*net.TCPAddr).Port
-	}
-	return ports{api: free[0], etcd: free[1], etcdPeer: free[2]}, nil
 }
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"syscall"
@@ -124,15 +123,19 @@ func (p *Process) Kill() error {
 
 // Failure describes why a process that should run has ended, with the end of its log.
 func (p *Process) Failure() error {
-	tail, err := os.ReadFile(p.Log)
-	if err != nil {
-		return fmt.Errorf("%s ended: %w", p.Name, p.err)
+	reason := "exit status 0"
+	if p.err != nil {
+		reason = p.err.Error()
 	}
-	lines := bytes.Split(bytes.TrimSpace(tail), []byte("\n"))
+	log, err := os.ReadFile(p.Log)
+	if err != nil {
+		return fmt.Errorf("%s ended (%s); its log: %w", p.Name, reason, err)
+	}
+	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
 	if len(lines) > 8 {
 		lines = lines[len(lines)-8:]
 	}
-	return fmt.Errorf("%s ended (%w); the end of %s:\n%s", p.Name, p.err, filepath.Clean(p.Log), bytes.Join(lines, []byte("\n")))
+	return fmt.Errorf("%s ended (%s); the end of %s:\n%s", p.Name, reason, p.Log, bytes.Join(lines, []byte("\n")))
 }
 
 func (p *Process) running() bool {

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil"
+	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+)
+
+const (
+	namespace = "holdfast-system"
+	user      = "system:serviceaccount:holdfast-system:holdfast-operator"
+)
+
+func TestParse(t *testing.T) {
+	cases := map[string]struct {
+		args    []string
+		wantErr string
+	}{
+		"defaults":     {},
+		"all":          {args: []string{"--health-address=:1", "--metrics-address=0", "--leader-elect=false", "--v"}},
+		"unknown flag": {args: []string{"--nope"}, wantErr: "nope"},
+		"an argument":  {args: []string{"start"}, wantErr: `unexpected argument "start"`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := parse(tc.args)
+			if tc.wantErr == "" && err != nil || tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)) {
+				t.Errorf("got %v, want %q", err, tc.wantErr)
+			}
+		})
+	}
+}
+
+// TestOperator starts the operator with exactly the rights that an installation
+// grants it, and sees that it needs no others.
+func TestOperator(t *testing.T) {
+	g := NewWithT(t)
+	plane := testutil.ControlPlane(t, controlplane.Options{Audit: true})
+	client := kubernetes.NewForConfigOrDie(plane.Config)
+	grant(t, client)
+	kubeconfig := writeKubeconfig(t, plane)
+	health, metrics := freeAddress(t), freeAddress(t)
+
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(ctx, []string{
+			"--kubeconfig=" + kubeconfig, "--health-address=" + health, "--metrics-address=" + metrics,
+			"--leader-election-namespace=" + namespace,
+		})
+	}()
+	g.Eventually(func() string { return get("http://"+health+"/healthz", "") }, "10s").Should(Equal("200 ok"))
+	g.Eventually(func() string { return get("http://"+health+"/readyz", "") }, "10s").Should(Equal("200 ok"))
+	holder := func() string {
+		lease, err := client.CoordinationV1().Leases(namespace).Get(ctx, "holdfast-operator", metav1.GetOptions{})
+		if err != nil || lease.Spec.HolderIdentity == nil {
+			return ""
+		}
+		return *lease.Spec.HolderIdentity
+	}
+	g.Eventually(holder, "10s").ShouldNot(BeEmpty())
+	g.Eventually(func() int {
+		events, err := client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return 0
+		}
+		return len(events.Items)
+	}, "10s").Should(BeNumerically(">", 0), "the event that says who leads")
+	scrape := func(token string) func() string {
+		return func() string { return get("https://"+metrics+"/metrics", token) }
+	}
+	g.Eventually(scrape(""), "10s").Should(Equal("401 Unauthorized"))
+	anybody, err := client.CoreV1().ServiceAccounts("default").CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(scrape(anybody.Status.Token), "10s").Should(HavePrefix("403 "))
+
+	stop()
+	g.Eventually(ended, "10s").Should(Receive(BeNil()))
+	lease, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), "holdfast-operator", metav1.GetOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(*lease.Spec.HolderIdentity).To(BeEmpty(), "the Lease is given back, so that the next replica need not wait")
+
+	log, err := audit.Open(plane.AuditLog())
+	g.Expect(err).NotTo(HaveOccurred())
+	requests, err := log.Since(t.Context(), plane.Config, 0)
+	g.Expect(err).NotTo(HaveOccurred())
+	requests = requests.By(user)
+	g.Expect(requests).NotTo(BeEmpty())
+	forbidden := requests.Where(func(e *audit.Event) bool { return e.ResponseStatus.Code == http.StatusForbidden })
+	g.Expect(forbidden).To(BeEmpty(), "config/rbac does not cover what the operator does:\n%s", forbidden.Count())
+}
+
+// TestOperatorWaitsForTheAPIServer keeps it alive while there is none: restarting
+// would only add back-off to the outage.
+func TestOperatorWaitsForTheAPIServer(t *testing.T) {
+	g := NewWithT(t)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	g.Expect(clientcmd.WriteToFile(controlplane.Kubeconfig(&rest.Config{Host: "https://" + freeAddress(t)}), file)).To(Succeed())
+	health := freeAddress(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(ctx, []string{
+			"--kubeconfig=" + file, "--health-address=" + health, "--metrics-address=0", "--leader-election-namespace=" + namespace,
+		})
+	}()
+	g.Eventually(func() string { return get("http://"+health+"/healthz", "") }, "10s").Should(Equal("200 ok"))
+	g.Consistently(ended, "2s").ShouldNot(Receive())
+	stop()
+	g.Eventually(ended, "10s").Should(Receive())
+}
+
+// grant applies what config/rbac grants, to the operator's ServiceAccount.
+func grant(t *testing.T, client kubernetes.Interface) {
+	t.Helper()
+	must := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	create := metav1.CreateOptions{}
+	must(client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, create))
+	for _, file := range []string{"role.yaml", "binding.yaml"} {
+		content, err := os.ReadFile(filepath.Join("../../config/rbac", file))
+		must(nil, err)
+		for doc := range strings.SplitSeq(string(content), "\n---\n") {
+			var kind metav1.TypeMeta
+			must(nil, yaml.Unmarshal([]byte(doc), &kind))
+			switch kind.Kind {
+			case "ClusterRole":
+				must(client.RbacV1().ClusterRoles().Create(t.Context(), decode[rbacv1.ClusterRole](t, doc), create))
+			case "Role":
+				must(client.RbacV1().Roles(namespace).Create(t.Context(), decode[rbacv1.Role](t, doc), create))
+			case "ClusterRoleBinding":
+				must(client.RbacV1().ClusterRoleBindings().Create(t.Context(), decode[rbacv1.ClusterRoleBinding](t, doc), create))
+			case "RoleBinding":
+				must(client.RbacV1().RoleBindings(namespace).Create(t.Context(), decode[rbacv1.RoleBinding](t, doc), create))
+			}
+		}
+	}
+}
+
+func decode[T any](t *testing.T, doc string) *T {
+	t.Helper()
+	out := new(T)
+	if err := yaml.UnmarshalStrict([]byte(doc), out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func writeKubeconfig(t *testing.T, plane *controlplane.Plane) string {
+	t.Helper()
+	config, err := plane.ConfigFor(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(controlplane.Kubeconfig(config), file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// get returns code and body of an answer, in one line.
+func get(url, token string) string {
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // self-signed, on loopback
+	}}
+	request, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		return err.Error()
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, _ := io.ReadAll(response.Body)
+	return fmt.Sprintf("%d %s", response.StatusCode, strings.TrimSpace(string(body)))
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}

@@ -1,0 +1,182 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+)
+
+// markPrefix begins the URI of our own requests, which never show up as events.
+const markPrefix = "/version?mark="
+
+// markTimeout is generous: the line of an answered request is there already.
+const markTimeout = 10 * time.Second
+
+// Position is a place in the log, between two lines. The zero value is its beginning.
+type Position int64
+
+// Log is the audit log of one API server. It holds no state: several tests may read
+// the same file, each from its own positions.
+type Log struct {
+	path string
+}
+
+// Open names the file to read, which has to exist.
+func Open(path string) (*Log, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("open audit log: %w", err)
+	}
+	return &Log{path: path}, nil
+}
+
+// Mark returns a position that lies behind the lines of all requests that were
+// answered before the call.
+func (l *Log) Mark(ctx context.Context, cfg *rest.Config) (Position, error) {
+	ctx, cancel := context.WithTimeout(ctx, markTimeout)
+	defer cancel()
+	size, err := l.size()
+	if err != nil {
+		return 0, fmt.Errorf("mark audit log: %w", err)
+	}
+	id := string(uuid.NewUUID())
+	client, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return 0, fmt.Errorf("mark audit log: %w", err)
+	}
+	if err := client.RESTClient().Get().RequestURI(markPrefix + id).Do(ctx).Error(); err != nil {
+		return 0, fmt.Errorf("mark audit log: %w", err)
+	}
+	end, err := l.waitFor(ctx, size, id)
+	if err != nil {
+		return 0, fmt.Errorf("mark audit log: wait for own request in %s: %w", l.path, err)
+	}
+	return end, nil
+}
+
+// Between returns the events between two positions. A negative end means all lines that
+// are complete.
+func (l *Log) Between(from, to Position) (Events, error) {
+	var events Events
+	_, err := l.lines(from, to, func(_ Position, line []byte) error {
+		e, err := parse(line)
+		if err != nil || strings.HasPrefix(e.RequestURI, markPrefix) {
+			return err
+		}
+		events = append(events, e)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read audit log: %w", err)
+	}
+	return events, nil
+}
+
+// Since returns the events from a position up to now: it marks the log and reads up to
+// the mark.
+func (l *Log) Since(ctx context.Context, cfg *rest.Config, from Position) (Events, error) {
+	to, err := l.Mark(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return l.Between(from, to)
+}
+
+func (l *Log) size() (Position, error) {
+	info, err := os.Stat(l.path)
+	if err != nil {
+		return 0, err
+	}
+	return Position(info.Size()), nil
+}
+
+// errFound ends the search for a line.
+var errFound = errors.New("found")
+
+// waitFor returns the end of the line that contains text. The file is asked again and
+// again, because another process writes it: from may even lie within a line.
+func (l *Log) waitFor(ctx context.Context, from Position, text string) (Position, error) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		end, err := l.lines(from, -1, func(_ Position, line []byte) error {
+			if bytes.Contains(line, []byte(text)) {
+				return errFound
+			}
+			return nil
+		})
+		if errors.Is(err, errFound) {
+			return end, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		from = end
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// lines calls use for each complete line that begins in [from, to), or in all of the
+// file when to is negative, and returns the end of the last one. A last line without
+// its end is still being written: it stays for the next call.
+func (l *Log) lines(from, to Position, use func(start Position, line []byte) error) (Position, error) {
+	f, err := os.Open(l.path)
+	if err != nil {
+		return from, err
+	}
+	defer func() { _ = f.Close() }()
+	if _, err := f.Seek(int64(from), io.SeekStart); err != nil {
+		return from, err
+	}
+	r := bufio.NewReaderSize(f, 1<<20)
+	for to < 0 || from < to {
+		line, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return from, nil
+		}
+		if err != nil {
+			return from, err
+		}
+		start := from
+		from += Position(len(line))
+		if err := use(start, line); err != nil {
+			return from, fmt.Errorf("line at byte %d: %w", start, err)
+		}
+	}
+	return from, nil
+}
+
+// eventStart begins every line.
+var eventStart = []byte(`{"kind":"Event","apiVersion":"audit.k8s.io/`)
+
+// parse reads one line. An API server that was killed leaves its last line without an
+// end, and the next one continues behind it: such a stump belongs to a request that
+// was never answered, and is dropped.
+func parse(line []byte) (Event, error) {
+	var e Event
+	err := json.Unmarshal(line, &e)
+	if err == nil {
+		return e, nil
+	}
+	if next := bytes.LastIndex(line, eventStart); next > 0 {
+		e = Event{}
+		if json.Unmarshal(line[next:], &e) == nil {
+			return e, nil
+		}
+	}
+	return Event{}, err
+}

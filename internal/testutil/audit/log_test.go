@@ -1,0 +1,190 @@
+package audit
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// line is a line as kube-apiserver 1.36 writes it, shortened to one request.
+func line(id, stage, verb, user, uri, ref string, code string) string {
+	return `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"RequestResponse","auditID":"` + id +
+		`","stage":"` + stage + `","requestURI":"` + uri + `","verb":"` + verb +
+		`","user":{"username":"` + user + `","groups":["system:masters","system:authenticated"]}` +
+		`,"sourceIPs":["127.0.0.1"],"userAgent":"audit.test/v0.0.0"` + ref +
+		`,"responseStatus":{"metadata":{},"code":` + code + `}` +
+		`,"requestReceivedTimestamp":"2026-03-01T10:00:00.123456Z","stageTimestamp":"2026-03-01T10:00:00.223456Z"` +
+		`,"annotations":{"authorization.k8s.io/decision":"allow"}}` + "\n"
+}
+
+func created(id, name string) string {
+	return line(id, StageComplete, "create", "anna", "/api/v1/namespaces/shop/configmaps",
+		`,"objectRef":{"resource":"configmaps","namespace":"shop","name":"`+name+`","apiVersion":"v1"}`+
+			`,"requestObject":{"kind":"ConfigMap"}`, "201")
+}
+
+func marked(id string) string {
+	return line(id, StageComplete, "get", "admin", "/version?mark="+id, "", "200")
+}
+
+func openLog(t *testing.T, content string) *Log {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "audit.log")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+func add(t *testing.T, l *Log, content string) Position {
+	t.Helper()
+	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if _, err := f.WriteString(content); err != nil {
+		t.Fatal(err)
+	}
+	size, err := l.size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return size
+}
+
+// ids of the events between two positions: enough to say which lines were read.
+func ids(t *testing.T, l *Log, from, to Position) string {
+	t.Helper()
+	events, err := l.Between(from, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, e := range events {
+		ids = append(ids, e.AuditID)
+	}
+	return strings.Join(ids, " ")
+}
+
+func TestOpenNeedsFile(t *testing.T) {
+	if _, err := Open(filepath.Join(t.TempDir(), "none.log")); err == nil {
+		t.Error("opened a log that does not exist")
+	}
+}
+
+func TestEventFields(t *testing.T) {
+	log := openLog(t, created("1", "one"))
+	events, err := log.Between(0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := events[0]
+	got := map[string]string{
+		"stage": e.Stage, "verb": e.Verb, "user": e.User.Username, "agent": e.UserAgent, "resource": e.Resource(),
+		"object": e.ObjectRef.Namespace + "/" + e.ObjectRef.Name, "request": string(e.RequestObject),
+		"took": e.StageTime.Sub(e.Received).String(), "decision": e.Annotations["authorization.k8s.io/decision"],
+	}
+	want := map[string]string{
+		"stage": "ResponseComplete", "verb": "create", "user": "anna", "agent": "audit.test/v0.0.0", "resource": "configmaps",
+		"object": "shop/one", "request": `{"kind":"ConfigMap"}`, "took": "100ms", "decision": "allow",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBetween(t *testing.T) {
+	log := openLog(t, "")
+	one := add(t, log, created("1", "one"))
+	two := add(t, log, marked("fence")+created("2", "two"))
+	end := add(t, log, created("3", "three"))
+
+	tests := map[string]struct {
+		from, to Position
+		want     string
+	}{
+		"all":               {0, end, "1 2 3"},
+		"to the end":        {one, -1, "2 3"},
+		"without own marks": {one, two, "2"},
+		"nothing":           {two, two, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := ids(t, log, tc.from, tc.to); got != tc.want {
+				t.Errorf("got events %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// A reader that comes while a line is being written must see it later, whole.
+func TestHalfWrittenLine(t *testing.T) {
+	full := created("2", "two")
+	log := openLog(t, created("1", "one")+full[:len(full)/2])
+	if got := ids(t, log, 0, -1); got != "1" {
+		t.Errorf("got events %q while the second line was half-written, want 1", got)
+	}
+	add(t, log, full[len(full)/2:])
+	if got := ids(t, log, 0, -1); got != "1 2" {
+		t.Errorf("got events %q when the second line was there, want 1 2", got)
+	}
+}
+
+// The mark may be asked for while somebody else's line is half-written.
+func TestWaitForFromWithinALine(t *testing.T) {
+	full := created("1", "one")
+	log := openLog(t, full[:20])
+	from, err := log.size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := add(t, log, full[20:]+marked("fence"))
+	add(t, log, created("2", "two"))
+	got, err := log.waitFor(t.Context(), from, "fence")
+	if err != nil || got != end {
+		t.Errorf("waitFor = %d, %v, want %d", got, err, end)
+	}
+}
+
+func TestLineOfManyMegabytes(t *testing.T) {
+	big := strings.Replace(created("2", "two"), `{"kind":"ConfigMap"}`, `{"data":"`+strings.Repeat("x", 5<<20)+`"}`, 1)
+	log := openLog(t, created("1", "one")+big+created("3", "three"))
+	if got := ids(t, log, 0, -1); got != "1 2 3" {
+		t.Errorf("got events %q, want 1 2 3", got)
+	}
+}
+
+func TestBrokenLines(t *testing.T) {
+	full := created("2", "two")
+	tests := map[string]struct {
+		content string
+		want    string
+		wantErr string
+	}{
+		"killed while writing, then restarted": {full[:200] + created("3", "three"), "3", ""},
+		"killed twice":                         {full[:200] + full[:90] + created("3", "three"), "3", ""},
+		"no event at all":                      {created("1", "one") + "rotated\n", "", "line at byte"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			log := openLog(t, tc.content)
+			if tc.wantErr == "" {
+				if got := ids(t, log, 0, -1); got != tc.want {
+					t.Errorf("got events %q, want %q", got, tc.want)
+				}
+				return
+			}
+			if _, err := log.Between(0, -1); err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+				t.Errorf("got error %v, want one with %q", err, tc.wantErr)
+			}
+		})
+	}
+}

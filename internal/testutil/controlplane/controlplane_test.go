@@ -1,0 +1,160 @@
+package controlplane_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil"
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+)
+
+// childEnv makes the test binary play a test that starts a control plane and hangs.
+const childEnv = "CONTROLPLANE_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if file := os.Getenv(childEnv); file != "" {
+		playChild(file)
+	}
+	os.Exit(m.Run())
+}
+
+func TestPartsCanBeCrashedAndRestarted(t *testing.T) {
+	p := testutil.ControlPlane(t, controlplane.Options{})
+	client := kubernetes.NewForConfigOrDie(p.Config)
+	namespace := testutil.Namespace(t, p.Config)
+	_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "kept"},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []*controlplane.Process{p.APIServer, p.Etcd} {
+		old := part.Pid()
+		if err := part.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if part.Pid() != 0 {
+			t.Errorf("%s has a pid although it was killed", part.Name)
+		}
+		if err := part.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if part.Pid() == old {
+			t.Errorf("%s has its old pid", part.Name)
+		}
+		if err := p.WaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := client.CoreV1().ConfigMaps(namespace).Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+		t.Errorf("after two crashes: %v", err)
+	}
+}
+
+func TestUsersHaveOnlyTheirRights(t *testing.T) {
+	p := testutil.ControlPlane(t, controlplane.Options{NoControllerManager: true})
+	config, err := p.ConfigFor("alice", "developers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = kubernetes.NewForConfigOrDie(config).CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{})
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `"alice"`) {
+		t.Errorf("alice must be known and refused, got %v", err)
+	}
+}
+
+func TestStartSaysWhyItFailed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs an API server: make test-api runs it")
+	}
+	dir := t.TempDir()
+	_, err := controlplane.Start(t.Context(), controlplane.Options{
+		Dir: dir, ExtraArgs: map[string][]string{"kube-apiserver": {"--no-such-flag"}},
+	})
+	if err == nil || !strings.Contains(err.Error(), "unknown flag: --no-such-flag") || !strings.Contains(err.Error(), "kube-apiserver.log") {
+		t.Errorf("the error must quote the log and name it, got: %v", err)
+	}
+	assertNone(t, dir)
+}
+
+func TestProcessesDieWithTheTest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs an API server: make test-api runs it")
+	}
+	dir := t.TempDir()
+	ready := filepath.Join(dir, "ready")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command(self)
+	child.Env = append(os.Environ(), childEnv+"="+ready)
+	child.Stderr = os.Stderr
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pids []string
+	for deadline := time.Now().Add(time.Minute); len(pids) == 0 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		content, _ := os.ReadFile(ready)
+		pids = strings.Fields(string(content))
+	}
+	if len(pids) != 3 {
+		t.Fatalf("the child started processes %v, want 3", pids)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait()
+	for _, s := range pids {
+		pid, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(10 * time.Second); alive(pid); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("process %d outlived the test that started it", pid)
+			}
+		}
+	}
+}
+
+// playChild starts a control plane, writes its pids to file and waits to be killed.
+func playChild(file string) {
+	p, err := controlplane.Start(context.Background(), controlplane.Options{Dir: filepath.Join(filepath.Dir(file), "plane")})
+	if err != nil {
+		panic(err)
+	}
+	pids := strconv.Itoa(p.Etcd.Pid()) + " " + strconv.Itoa(p.APIServer.Pid()) + " " + strconv.Itoa(p.ControllerManager.Pid())
+	if err := os.WriteFile(file+".new", []byte(pids), 0o644); err != nil {
+		panic(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		panic(err)
+	}
+	select {}
+}
+
+func alive(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err == nil && !strings.Contains(string(stat), ") Z ") && syscall.Kill(pid, 0) == nil
+}
+
+// assertNone finds processes that were started with a path below dir.
+func assertNone(t *testing.T, dir string) {
+	t.Helper()
+	if out, err := exec.Command("pgrep", "--full", "--list-full", dir).Output(); err == nil {
+		t.Errorf("still running:\n%s", out)
+	}
+}

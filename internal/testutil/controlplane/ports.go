@@ -1,0 +1,72 @@
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// ports of one control plane. The controller-manager and the scheduler serve
+// nothing: their health shows in what they do.
+type ports struct {
+	api, etcd, etcdPeer int
+}
+
+// Free ports come from below the range that the kernel takes ports of outgoing
+// connections from: there, a client could get ours between choosing and listening.
+const (
+	firstPort = 20000
+	lastPort  = 32000
+)
+
+// choosePorts takes three ports from the base, or free ones that are ours until
+// release is called.
+func choosePorts(base int) (_ ports, release func(), err error) {
+	if base != 0 {
+		return ports{api: base, etcd: base + 1, etcdPeer: base + 2}, func() {}, nil
+	}
+	var claims []*os.File
+	release = func() {
+		for _, c := range claims {
+			_ = c.Close() // gives up the lock
+		}
+	}
+	var free [3]int
+	for i := range free {
+		port, claim, err := claimPort()
+		if err != nil {
+			release()
+			return ports{}, nil, err
+		}
+		free[i], claims = port, append(claims, claim)
+	}
+	return ports{api: free[0], etcd: free[1], etcdPeer: free[2]}, release, nil
+}
+
+// claimPort finds a port that nobody listens on and that no other control plane has
+// chosen. The claim is a file lock: the kernel drops it with the process.
+func claimPort() (int, *os.File, error) {
+	dir := filepath.Join(os.TempDir(), "holdfast-ports")
+	if err := os.MkdirAll(dir, 0o1777); err != nil {
+		return 0, nil, err
+	}
+	for range 1000 {
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		claim, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o666)
+		if err != nil {
+			return 0, nil, fmt.Errorf("claim a port: %w", err)
+		}
+		if syscall.Flock(int(claim.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			if l, err := net.Listen("tcp", local(port)); err == nil {
+				return port, claim, l.Close()
+			}
+		}
+		_ = claim.Close()
+	}
+	return 0, nil, errors.New("find a free port: all tried are taken")
+}

@@ -1,0 +1,96 @@
+package podsim
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func annotation(behavior string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Annotations: map[string]string{"podsim.holdfast.dev/behavior": behavior}}
+}
+
+func TestChoose(t *testing.T) {
+	annotated := func(pod *corev1.Pod) { pod.ObjectMeta = annotation("OOMKilled") }
+	always := func(b Behavior) func(*corev1.Pod) Behavior { return func(*corev1.Pod) Behavior { return b } }
+	tests := map[string]struct {
+		pod  *corev1.Pod
+		play func(*corev1.Pod) Behavior
+		want Behavior
+	}{
+		"nothing said":           {bound(), nil, Ready()},
+		"nothing said of a job":  {bound(policy("Never")), nil, Succeeded()},
+		"played":                 {bound(), always(Hang()), Hang()},
+		"played as usual":        {bound(policy("OnFailure")), always(Behavior{}), Succeeded()},
+		"annotation":             {bound(annotated), nil, OOMKilled()},
+		"annotation over played": {bound(annotated), always(Hang()), OOMKilled()},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := choose(tc.pod, tc.play); got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestNamed(t *testing.T) {
+	for _, name := range []string{
+		"Ready", "Slow", "NeverReady", "Hang", "ImageNotFound", "ImageDenied", "RegistryUnreachable", "ConfigMissing",
+		"CrashLoop", "OOMKilled", "Succeeded", "Failed", "Unschedulable",
+	} {
+		if b, err := Named(name); err != nil || b.String() != name {
+			t.Errorf("Named(%q) = %s, %v", name, b, err)
+		}
+	}
+	if _, err := Named("ready"); err == nil {
+		t.Error("names are not case sensitive")
+	}
+}
+
+func TestAdapt(t *testing.T) {
+	got := CrashLoop(2).In("web").After(time.Second).Saying("oh").Restarting(5, time.Minute)
+	want := Behavior{name: "CrashLoop", kind: exits, code: 2, container: "web", after: time.Second, text: "oh", restarts: 5, pause: time.Minute}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestParseImage(t *testing.T) {
+	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	tests := map[string]struct {
+		image, want, wantID string
+	}{
+		"short":     {"nginx", "docker.io/library/nginx:latest", "docker.io/library/nginx@sha256:" + hash("docker.io/library/nginx:latest")},
+		"tag":       {"nginx:1.27", "docker.io/library/nginx:1.27", "docker.io/library/nginx@sha256:" + hash("docker.io/library/nginx:1.27")},
+		"user":      {"bitnami/redis:7", "docker.io/bitnami/redis:7", "docker.io/bitnami/redis@sha256:" + hash("docker.io/bitnami/redis:7")},
+		"host":      {"example.com/a/b", "example.com/a/b:latest", "example.com/a/b@sha256:" + hash("example.com/a/b:latest")},
+		"port":      {"localhost:5000/a:2", "localhost:5000/a:2", "localhost:5000/a@sha256:" + hash("localhost:5000/a:2")},
+		"localhost": {"localhost/a", "localhost/a:latest", "localhost/a@sha256:" + hash("localhost/a:latest")},
+		"digest":    {"example.com/a@" + digest, "example.com/a@" + digest, "example.com/a@" + digest},
+		"both":      {"example.com/a:1@" + digest, "example.com/a@" + digest, "example.com/a@" + digest},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			i := parseImage(tc.image)
+			if i.String() != tc.want || i.id() != tc.wantID {
+				t.Errorf("got %s and %s, want %s and %s", i, i.id(), tc.want, tc.wantID)
+			}
+		})
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	var a addresses
+	if got := a.take(); got != "10.128.0.1" {
+		t.Errorf("first address is %s", got)
+	}
+	pods := []*corev1.Pod{{}, {}, {}}
+	pods[0].Status.PodIP, pods[1].Status.PodIP = "10.128.1.255", "192.0.2.10"
+	a.skip(pods)
+	if got := a.take(); got != "10.128.2.0" {
+		t.Errorf("after 10.128.1.255 comes %s", got)
+	}
+}

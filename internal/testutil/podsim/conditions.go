@@ -1,0 +1,187 @@
+package podsim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Reasons of conditions, as kubelet writes them.
+const (
+	reasonNotReady       = "ContainersNotReady"
+	reasonNotInitialized = "ContainersNotInitialized"
+	reasonGatesNotReady  = "ReadinessGatesNotReady"
+	reasonPodCompleted   = "PodCompleted"
+	reasonPodFailed      = "PodFailed"
+)
+
+// phaseOf derives the phase from the containers by kubelet's rules.
+func phaseOf(pod *corev1.Pod, init, main []corev1.ContainerStatus) corev1.PodPhase {
+	for i := range init {
+		c, s := &pod.Spec.InitContainers[i], &init[i]
+		if d := lastDeath(s); d != nil && d.ExitCode != 0 && !isSidecar(c) && !restarted(pod, true, d.ExitCode) {
+			return corev1.PodFailed
+		}
+	}
+	for i := range init {
+		// One that has failed and is tried again does not hold the phase back.
+		if d := lastDeath(&init[i]); !initialized(&pod.Spec.InitContainers[i], &init[i]) && (d == nil || init[i].State.Running != nil) {
+			return corev1.PodPending
+		}
+	}
+	var runs, ended, over, well int
+	for i := range main {
+		s := &main[i]
+		switch d := lastDeath(s); {
+		case s.State.Running != nil:
+			runs++
+		case d == nil:
+			return corev1.PodPending
+		default:
+			ended++
+			if !restarted(pod, false, d.ExitCode) {
+				over++
+			}
+			if d.ExitCode == 0 {
+				well++
+			}
+		}
+	}
+	switch {
+	case runs > 0 || over < ended:
+		return corev1.PodRunning
+	case well == ended:
+		return corev1.PodSucceeded
+	}
+	return corev1.PodFailed
+}
+
+// lastDeath is how a container ended that does not run: now, or before it was set to
+// wait.
+func lastDeath(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	if s.State.Terminated != nil {
+		return s.State.Terminated
+	}
+	return s.LastTerminationState.Terminated
+}
+
+func isTerminal(phase corev1.PodPhase) bool {
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
+}
+
+// conditionsOf returns all conditions of a pod on our node, in kubelet's order and after
+// those that others have set.
+func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, sandbox bool, now time.Time) []corev1.PodCondition {
+	ready := containersReady(pod, s)
+	own := []corev1.PodCondition{
+		{Type: corev1.PodReadyToStartContainers, Status: truth(sandbox)},
+		podInitialized(pod, s),
+		podReady(pod, ready),
+		ready,
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+	}
+	for i := range own {
+		stamp(pod, &own[i], now)
+	}
+	isOwn := func(c corev1.PodCondition) bool { return slices.ContainsFunc(own, ofType(c.Type)) }
+	return append(slices.DeleteFunc(slices.Clone(pod.Status.Conditions), isOwn), own...)
+}
+
+// stamp says which generation a condition is about, and since when it has its status.
+func stamp(pod *corev1.Pod, c *corev1.PodCondition, now time.Time) {
+	c.ObservedGeneration = pod.Generation
+	c.LastTransitionTime = seconds(now)
+	if i := slices.IndexFunc(pod.Status.Conditions, ofType(c.Type)); i >= 0 && pod.Status.Conditions[i].Status == c.Status {
+		c.LastTransitionTime = pod.Status.Conditions[i].LastTransitionTime
+	}
+}
+
+func podInitialized(pod *corev1.Pod, s *corev1.PodStatus) corev1.PodCondition {
+	c := corev1.PodCondition{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}
+	if s.Phase == corev1.PodSucceeded {
+		c.Reason = reasonPodCompleted
+		return c
+	}
+	if slices.ContainsFunc(s.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running != nil || lastDeath(&s) != nil }) {
+		return c
+	}
+	var incomplete []string
+	for i := range pod.Spec.InitContainers {
+		init := &pod.Spec.InitContainers[i]
+		if j := slices.IndexFunc(s.InitContainerStatuses, named(init.Name)); j < 0 || !initialized(init, &s.InitContainerStatuses[j]) {
+			incomplete = append(incomplete, init.Name)
+		}
+	}
+	if len(incomplete) > 0 {
+		c.Status, c.Reason = corev1.ConditionFalse, reasonNotInitialized
+		c.Message = fmt.Sprintf("containers with incomplete status: %s", incomplete)
+	}
+	return c
+}
+
+func containersReady(pod *corev1.Pod, s *corev1.PodStatus) corev1.PodCondition {
+	c := corev1.PodCondition{Type: corev1.ContainersReady, Status: corev1.ConditionFalse}
+	switch s.Phase {
+	case corev1.PodSucceeded:
+		c.Reason = reasonPodCompleted
+		return c
+	case corev1.PodFailed:
+		c.Reason = reasonPodFailed
+		return c
+	}
+	var unready []string
+	for i := range s.InitContainerStatuses {
+		if isSidecar(&pod.Spec.InitContainers[i]) && !s.InitContainerStatuses[i].Ready {
+			unready = append(unready, s.InitContainerStatuses[i].Name)
+		}
+	}
+	for i := range s.ContainerStatuses {
+		if !s.ContainerStatuses[i].Ready {
+			unready = append(unready, s.ContainerStatuses[i].Name)
+		}
+	}
+	if len(unready) > 0 {
+		c.Reason, c.Message = reasonNotReady, fmt.Sprintf("containers with unready status: %s", unready)
+		return c
+	}
+	c.Status = corev1.ConditionTrue
+	return c
+}
+
+// podReady repeats ContainersReady, unless a readiness gate is closed.
+func podReady(pod *corev1.Pod, containers corev1.PodCondition) corev1.PodCondition {
+	c := containers
+	c.Type = corev1.PodReady
+	if c.Status != corev1.ConditionTrue {
+		return c
+	}
+	var closed []string
+	for _, gate := range pod.Spec.ReadinessGates {
+		i := slices.IndexFunc(pod.Status.Conditions, ofType(gate.ConditionType))
+		switch {
+		case i < 0:
+			closed = append(closed, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate.ConditionType))
+		case pod.Status.Conditions[i].Status != corev1.ConditionTrue:
+			closed = append(closed, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v",
+				gate.ConditionType, pod.Status.Conditions[i].Status))
+		}
+	}
+	if len(closed) > 0 {
+		c.Status, c.Reason, c.Message = corev1.ConditionFalse, reasonGatesNotReady, strings.Join(closed, ", ")
+	}
+	return c
+}
+
+func ofType(t corev1.PodConditionType) func(corev1.PodCondition) bool {
+	return func(c corev1.PodCondition) bool { return c.Type == t }
+}
+
+func truth(b bool) corev1.ConditionStatus {
+	if b {
+		return corev1.ConditionTrue
+	}
+	return corev1.ConditionFalse
+}

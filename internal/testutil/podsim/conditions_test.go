@@ -1,0 +1,109 @@
+package podsim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Each condition says since when, and which generation it is about.
+func TestConditionTimes(t *testing.T) {
+	pod := bound()
+	perform(pod, scene{Slow(5 * time.Second), 0})
+	pod.Generation = 2
+	perform(pod, scene{Ready(), 8 * time.Second})
+	want := map[corev1.PodConditionType]time.Time{
+		"PodReadyToStartContainers": noon, "Initialized": noon, "PodScheduled": noon,
+		"Ready": noon.Add(8 * time.Second), "ContainersReady": noon.Add(8 * time.Second),
+	}
+	got := map[corev1.PodConditionType]time.Time{}
+	for _, c := range pod.Status.Conditions {
+		got[c.Type] = c.LastTransitionTime.Time
+		if c.ObservedGeneration != 2 {
+			t.Errorf("%s is about generation %d, want 2", c.Type, c.ObservedGeneration)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if pod.Status.ObservedGeneration != 2 || !pod.Status.StartTime.Equal(new(at(0))) {
+		t.Errorf("status is about generation %d, started %s", pod.Status.ObservedGeneration, pod.Status.StartTime)
+	}
+}
+
+func TestReadinessGates(t *testing.T) {
+	gate := func(pod *corev1.Pod) {
+		pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/lb"}}
+	}
+	open := func(status corev1.ConditionStatus) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: "example.com/lb", Status: status})
+		}
+	}
+	tests := map[string]struct {
+		pod  *corev1.Pod
+		want corev1.PodCondition
+	}{
+		"nobody said anything": {bound(gate), corev1.PodCondition{Status: "False", Reason: "ReadinessGatesNotReady",
+			Message: `corresponding condition of pod readiness gate "example.com/lb" does not exist.`}},
+		"closed": {bound(gate, open("False")), corev1.PodCondition{Status: "False", Reason: "ReadinessGatesNotReady",
+			Message: `the status of pod readiness gate "example.com/lb" is not "True", but False`}},
+		"open": {bound(gate, open("True")), corev1.PodCondition{Status: "True"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			foreign := len(tc.pod.Status.Conditions) - 1
+			perform(tc.pod, once(Ready())...)
+			if got := len(tc.pod.Status.Conditions); got != 5+foreign {
+				t.Errorf("%d conditions, want our five and %d of others", got, foreign)
+			}
+			got := podReady(tc.pod, containersReady(tc.pod, &tc.pod.Status))
+			tc.want.Type = corev1.PodReady
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestEnd(t *testing.T) {
+	tests := map[string]struct {
+		pod    *corev1.Pod
+		scenes []scene
+		want   string
+	}{
+		"ready":     {bound(), once(Ready()), "Succeeded\n" + completed + "app ended Completed 0"},
+		"crashing":  {bound(), later(CrashLoop(3)), "Failed\n" + noSandbox + failed + "app ended Error 3 restarts 3"},
+		"never ran": {bound(), later(ImageNotFound()), "Failed\n" + noSandbox + failed + "app ended ContainerStatusUnknown 137"},
+		"too early": {bound(), nil, "Failed\n" + noSandbox + failed[:len(failed)-1]},
+		"with all kinds of containers": {bound(initContainer("setup"), sidecar("proxy")), once(Ready()),
+			"Succeeded\n" + completed + "setup ended Completed 0 ready\nproxy ended Completed 0\napp ended Completed 0"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			perform(tc.pod, tc.scenes...)
+			if diff := cmp.Diff(tc.want, brief(endOf(tc.pod, noon.Add(time.Minute)))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestUnscheduledStatus(t *testing.T) {
+	pod := bound()
+	pod.Spec.NodeName, pod.Status.Conditions = "", nil
+	pod.Status = unscheduledStatus(pod, "no room", noon)
+	pod.Status = unscheduledStatus(pod, "still no room", noon.Add(time.Minute))
+	want := corev1.PodStatus{
+		Phase: corev1.PodPending, QOSClass: corev1.PodQOSBestEffort,
+		Conditions: []corev1.PodCondition{{
+			Type: "PodScheduled", Status: "False", Reason: "Unschedulable", Message: "still no room",
+			LastTransitionTime: at(0), ObservedGeneration: 1,
+		}},
+	}
+	if diff := cmp.Diff(want, pod.Status); diff != "" {
+		t.Error(diff)
+	}
+}

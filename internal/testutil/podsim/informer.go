@@ -1,0 +1,67 @@
+package podsim
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// newInformer keeps a copy of all pods.
+func newInformer(client kubernetes.Interface) cache.SharedIndexInformer {
+	pods := client.CoreV1().Pods(metav1.NamespaceAll)
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return eagerly(ctx, func() (runtime.Object, error) { return pods.List(ctx, o) })
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return eagerly(ctx, func() (watch.Interface, error) { return pods.Watch(ctx, o) })
+		},
+	}
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lw, client), &corev1.Pod{}, 0,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	must(informer.SetTransform(withoutManagedFields))
+	return informer
+}
+
+// must is for calls that fail only on an informer that runs already.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func withoutManagedFields(o any) (any, error) {
+	if m, err := meta.Accessor(o); err == nil {
+		m.SetManagedFields(nil)
+	}
+	return o, nil
+}
+
+// askAgain is the pause of eagerly.
+const askAgain = 250 * time.Millisecond
+
+// eagerly asks until somebody answers, be it with an error. The informer itself would
+// pause up to a minute when the API server is away, and a node that comes back late
+// would spoil what a test measures of others.
+func eagerly[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	for {
+		answer, err := ask()
+		away := utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)
+		if !away {
+			return answer, err
+		}
+		select {
+		case <-ctx.Done():
+			return answer, err
+		case <-time.After(askAgain):
+		}
+	}
+}

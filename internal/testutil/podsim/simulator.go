@@ -1,0 +1,205 @@
+package podsim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	listersv1 "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+)
+
+// workers is enough to keep an API server on a small machine busy.
+const workers = 16
+
+// Simulator plays the pods of one node until its context ends or Stop is called.
+type Simulator struct {
+	client      kubernetes.Interface
+	node        string
+	schedules   bool
+	termination time.Duration
+	now         func() time.Time
+
+	informer cache.SharedIndexInformer
+	pods     listersv1.PodLister
+	queue    workqueue.TypedRateLimitingInterface[string]
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu    sync.Mutex
+	play  func(*corev1.Pod) Behavior
+	roles map[types.UID]*role
+	ips   addresses
+}
+
+// role is what we remember of one pod. Only the worker that has its key touches it.
+type role struct {
+	*act
+	// written is the pod after our last write: the cache may be behind it.
+	written *corev1.Pod
+	// leaving is when we first saw that the pod is being deleted.
+	leaving time.Time
+}
+
+// Option changes how a Simulator plays.
+type Option func(*Simulator)
+
+// Playing chooses the behavior of each pod from the start, see [Simulator.Play].
+func Playing(choose func(*corev1.Pod) Behavior) Option {
+	return func(s *Simulator) { s.play = choose }
+}
+
+// OnNode names the node; without it, it is "sim-node". Of several simulators in one
+// cluster, all but one have to [LeaveScheduling].
+func OnNode(name string) Option {
+	return func(s *Simulator) { s.node = name }
+}
+
+// LeaveScheduling leaves the placing of pods to a real scheduler. Unschedulable has no
+// effect then: ask for more than the node has.
+func LeaveScheduling() Option {
+	return func(s *Simulator) { s.schedules = false }
+}
+
+// Terminating is how long a deleted pod takes to end, at most its grace period. Without
+// it, pods end at once.
+func Terminating(d time.Duration) Option {
+	return func(s *Simulator) { s.termination = d }
+}
+
+// Start registers the node and begins to play. It returns when all existing pods are
+// known.
+func Start(ctx context.Context, cfg *rest.Config, options ...Option) (*Simulator, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.UserAgent = "holdfast-test-podsim"
+	cfg.QPS = -1
+	cfg.ContentType = "application/vnd.kubernetes.protobuf"
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("start pod simulator: %w", err)
+	}
+	s := newSimulator(client, options...)
+	if err := s.register(ctx); err != nil {
+		return nil, fmt.Errorf("start pod simulator: %w", err)
+	}
+	ctx, s.stop = context.WithCancel(ctx)
+	s.running.Go(func() { s.informer.RunWithContext(ctx) })
+	s.running.Go(func() { s.heartbeat(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), s.informer.HasSynced) {
+		err := ctx.Err()
+		s.Stop()
+		return nil, fmt.Errorf("start pod simulator: list pods: %w", err)
+	}
+	s.ips.skip(s.known())
+	for range workers {
+		s.running.Go(func() { s.work(ctx) })
+	}
+	context.AfterFunc(ctx, s.queue.ShutDown)
+	return s, nil
+}
+
+func newSimulator(client kubernetes.Interface, options ...Option) *Simulator {
+	informer := newInformer(client)
+	s := &Simulator{
+		client: client, node: "sim-node", schedules: true, now: time.Now,
+		informer: informer, pods: listersv1.NewPodLister(informer.GetIndexer()),
+		// One limit per pod, and short: a conflict is over when the cache has caught up.
+		queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, time.Second)),
+		roles: map[types.UID]*role{},
+	}
+	for _, o := range options {
+		o(s)
+	}
+	_, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    s.enqueue,
+		UpdateFunc: func(_, o any) { s.enqueue(o) },
+		DeleteFunc: s.forget,
+	})
+	must(err)
+	return s
+}
+
+// Play chooses anew what happens to each pod, also to those that exist: a pod whose
+// behavior changes begins its new act now, one whose behavior stays goes on. The
+// function is called from several goroutines and should do nothing but look at the pod;
+// it returns the zero Behavior for the usual.
+func (s *Simulator) Play(choose func(*corev1.Pod) Behavior) {
+	s.mu.Lock()
+	s.play = choose
+	s.mu.Unlock()
+	for _, pod := range s.known() {
+		s.enqueue(pod)
+	}
+}
+
+// Stop ends the play as a power cut ends a node: Node and pods stay as they are, and
+// nobody renews the lease.
+func (s *Simulator) Stop() {
+	s.stop()
+	s.queue.ShutDown()
+	s.running.Wait()
+}
+
+func (s *Simulator) known() []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, o := range s.informer.GetStore().List() {
+		pods = append(pods, o.(*corev1.Pod))
+	}
+	return pods
+}
+
+func (s *Simulator) enqueue(o any) {
+	pod := o.(*corev1.Pod)
+	if pod.Spec.NodeName == "" && s.schedules || pod.Spec.NodeName == s.node {
+		s.queue.Add(cache.MetaObjectToName(pod).String())
+	}
+}
+
+func (s *Simulator) forget(o any) {
+	if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = gone.Obj
+	}
+	if pod, ok := o.(*corev1.Pod); ok {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.roles, pod.UID)
+	}
+}
+
+func (s *Simulator) work(ctx context.Context) {
+	for {
+		key, shutdown := s.queue.Get()
+		if shutdown {
+			return
+		}
+		s.workOn(ctx, key)
+		s.queue.Done(key)
+	}
+}
+
+func (s *Simulator) workOn(ctx context.Context, key string) {
+	next, err := s.sync(ctx, key)
+	if err != nil {
+		// A conflict says that the cache is behind, nothing more.
+		if !apierrors.IsConflict(err) && !errors.Is(err, context.Canceled) {
+			klog.FromContext(ctx).Error(err, "Could not play pod", "pod", key)
+		}
+		s.queue.AddRateLimited(key)
+		return
+	}
+	s.queue.Forget(key)
+	if next > 0 {
+		s.queue.AddAfter(key, next)
+	}
+}

@@ -1,0 +1,254 @@
+package watcher
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+
+// pod makes an object from "name@resourceVersion", with the name as its UID unless one
+// is given: "name@resourceVersion#uid".
+func pod(text string) *unstructured.Unstructured {
+	text, uid, hasUID := strings.Cut(text, "#")
+	name, version, _ := strings.Cut(text, "@")
+	if !hasUID {
+		uid = name
+	}
+	o := &unstructured.Unstructured{}
+	o.SetNamespace("shop")
+	o.SetName(name)
+	o.SetResourceVersion(version)
+	o.SetUID(types.UID(uid))
+	return o
+}
+
+func list(texts ...string) []any {
+	var all []any
+	for _, text := range texts {
+		all = append(all, pod(text))
+	}
+	return all
+}
+
+// newStore counts time in seconds: each look at the clock takes one.
+func newStore() *store {
+	var clock int64
+	now := func() time.Time { clock++; return time.Unix(clock, 0) }
+	return &store{recorder: newRecorder([]schema.GroupVersionResource{pods}, now), resource: pods, synced: make(chan struct{})}
+}
+
+func render(events []Event) []string {
+	var texts []string
+	for _, e := range events {
+		text := fmt.Sprintf("%s %s@%s#%s", e.Type, e.Key, e.ResourceVersion, e.UID)
+		if e.Listed {
+			text += " listed"
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+func TestRecord(t *testing.T) {
+	tests := map[string]struct {
+		play func(*store) error
+		want []string
+		live []string
+	}{
+		"first list": {
+			play: func(s *store) error { return s.Replace(list("b@2", "a@1"), "2") },
+			want: []string{"ADDED shop/a@1#a listed", "ADDED shop/b@2#b listed"},
+			live: []string{"a", "b"},
+		},
+		"watch": {
+			play: func(s *store) error {
+				return first(s.Replace(nil, "1"), s.Add(pod("a@2")), s.Update(pod("a@3")), s.Add(pod("b@4")), s.Delete(pod("a@5")))
+			},
+			want: []string{"ADDED shop/a@2#a", "MODIFIED shop/a@3#a", "ADDED shop/b@4#b", "DELETED shop/a@5#a"},
+			live: []string{"b"},
+		},
+		"nothing missed": {
+			play: func(s *store) error { return first(s.Replace(list("a@1"), "1"), s.Replace(list("a@1"), "9")) },
+			want: []string{"ADDED shop/a@1#a listed"},
+			live: []string{"a"},
+		},
+		"changes missed": {
+			play: func(s *store) error {
+				return first(s.Replace(list("gone@1", "same@2", "new@3"), "3"), s.Replace(list("same@2", "new@7", "born@8"), "9"))
+			},
+			want: []string{
+				"ADDED shop/gone@1#gone listed", "ADDED shop/new@3#new listed", "ADDED shop/same@2#same listed",
+				"DELETED shop/gone@1#gone listed", "ADDED shop/born@8#born listed", "MODIFIED shop/new@7#new listed",
+			},
+			live: []string{"born", "new", "same"},
+		},
+		"replaced by another of the same name": {
+			play: func(s *store) error { return first(s.Replace(list("a@1"), "1"), s.Replace(list("a@5#second"), "9")) },
+			want: []string{"ADDED shop/a@1#a listed", "DELETED shop/a@1#a listed", "ADDED shop/a@5#second listed"},
+			live: []string{"a"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newStore()
+			if err := tc.play(s); err != nil {
+				t.Fatal(err)
+			}
+			state, _ := s.snapshot()
+			if diff := cmp.Diff(tc.want, render(state.Events())); diff != "" {
+				t.Errorf("events: %s", diff)
+			}
+			if diff := cmp.Diff(tc.live, names(state)); diff != "" {
+				t.Errorf("live: %s", diff)
+			}
+		})
+	}
+}
+
+func names(s State) []string {
+	var names []string
+	for _, o := range s.Live(pods) {
+		names = append(names, o.GetName())
+	}
+	return names
+}
+
+// first returns the first error. The calls are made in the order they are written.
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestStateStays(t *testing.T) {
+	s := newStore()
+	if err := s.Replace(list("a@1"), "1"); err != nil {
+		t.Fatal(err)
+	}
+	before, changed := s.snapshot()
+	if err := first(s.Add(pod("b@2")), s.Delete(pod("a@3"))); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a"}, names(before)); diff != "" {
+		t.Errorf("an old state has changed: %s", diff)
+	}
+	if len(before.Events()) != 1 {
+		t.Errorf("an old state has %d events, want 1", len(before.Events()))
+	}
+	select {
+	case <-changed:
+	default:
+		t.Error("nobody was told of the change")
+	}
+	after, _ := s.snapshot()
+	if diff := cmp.Diff([]string{"b"}, names(after)); diff != "" {
+		t.Errorf("live: %s", diff)
+	}
+}
+
+func TestHistoryAndFirst(t *testing.T) {
+	s := newStore()
+	err := first(s.Add(pod("a@1")), s.Add(pod("b@2")), s.Update(pod("a@3")), s.Update(pod("a@4")), s.Delete(pod("a@5")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, _ := s.snapshot()
+	want := []string{"ADDED shop/a@1#a", "MODIFIED shop/a@3#a", "MODIFIED shop/a@4#a", "DELETED shop/a@5#a"}
+	if diff := cmp.Diff(want, render(state.History(pods, "shop/a"))); diff != "" {
+		t.Error(diff)
+	}
+	seen, ok := state.First(pods, "shop/a", func(e Event) bool { return e.Type == watch.Modified })
+	if !ok || !seen.Equal(time.Unix(3, 0)) {
+		t.Errorf("first change seen at %v (%v), want the third second", seen.Unix(), ok)
+	}
+	if _, ok := state.First(pods, "shop/b", func(e Event) bool { return e.Type == watch.Deleted }); ok {
+		t.Error("b was never deleted")
+	}
+	if state.Get(pods, "shop/a") != nil || state.Get(pods, "shop/b") == nil {
+		t.Error("want b alone to be there")
+	}
+}
+
+func TestWaitFor(t *testing.T) {
+	tests := map[string]struct {
+		during  func(s *store, stop, cancel context.CancelFunc) error
+		wantErr string
+	}{
+		"holds after some events": {
+			during: func(s *store, _, _ context.CancelFunc) error { return first(s.Add(pod("a@2")), s.Add(pod("b@3"))) },
+		},
+		"context ends": {
+			during: func(_ *store, _, cancel context.CancelFunc) error { cancel(); return nil },
+			wantErr: "wait for b: context canceled; seen: 1 pods (shop/first); " +
+				"last event ADDED pods shop/first at 1, 1s ago; not watching pods: refused",
+		},
+		"watcher ends": {
+			during:  func(_ *store, stop, _ context.CancelFunc) error { stop(); return nil },
+			wantErr: "wait for b: the watcher was stopped; seen: 1 pods",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newStore()
+			if err := s.Add(pod("first@1")); err != nil {
+				t.Fatal(err)
+			}
+			life, stop := context.WithCancel(t.Context())
+			w := &Watcher{seen: s.recorder, stop: stop, stopped: life.Done()}
+			_ = w.troubles.note(pods, fmt.Errorf("refused"))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+
+			asked, result := make(chan bool, 10), make(chan error)
+			go func() {
+				result <- w.WaitFor(ctx, "b", func(s State) bool {
+					asked <- true
+					return s.Get(pods, "shop/b") != nil
+				})
+			}()
+			<-asked // it waits now
+			if err := tc.during(s, stop, cancel); err != nil {
+				t.Fatal(err)
+			}
+			checkError(t, <-result, tc.wantErr)
+		})
+	}
+}
+
+func checkError(t *testing.T, err error, want string) {
+	t.Helper()
+	if want == "" {
+		if err != nil {
+			t.Errorf("got error %v, want none", err)
+		}
+		return
+	}
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got error %v, want %s", err, want)
+	}
+}
+
+func TestStateString(t *testing.T) {
+	s := newStore()
+	if err := s.Replace(list("a@1", "b@1", "c@1", "d@1", "e@1", "f@1"), "1"); err != nil {
+		t.Fatal(err)
+	}
+	state, _ := s.snapshot()
+	want := "6 pods (shop/a, shop/b, shop/c, shop/d, shop/e, ...); last event ADDED pods shop/f at 1, 1s ago"
+	if diff := cmp.Diff(want, state.String()); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,86 @@
+package watcher
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// State is what the watcher knew at one moment. It does not change any more, so that
+// several questions to it have answers that belong together.
+type State struct {
+	events []Event
+	live   map[schema.GroupVersionResource]objects
+	at     time.Time
+}
+
+// Events returns everything that was seen, in order.
+func (s State) Events() []Event { return slices.Clone(s.events) }
+
+// Live returns the existing objects of a resource, sorted by key.
+func (s State) Live(resource schema.GroupVersionResource) []*unstructured.Unstructured {
+	live := s.live[resource]
+	list := make([]*unstructured.Unstructured, 0, len(live))
+	for _, key := range slices.Sorted(maps.Keys(live)) {
+		list = append(list, live[key])
+	}
+	return list
+}
+
+// Get returns one existing object, or nil.
+func (s State) Get(resource schema.GroupVersionResource, key string) *unstructured.Unstructured {
+	return s.live[resource][key]
+}
+
+// History returns the events of one object, in order. An object that was deleted and
+// created again shows up with two UIDs.
+func (s State) History(resource schema.GroupVersionResource, key string) []Event {
+	var history []Event
+	for i := range s.events {
+		if s.events[i].Resource == resource && s.events[i].Key == key {
+			history = append(history, s.events[i])
+		}
+	}
+	return history
+}
+
+// First returns when an object was first seen in a way for which holds is true. It is
+// how latencies are measured.
+func (s State) First(resource schema.GroupVersionResource, key string, holds func(Event) bool) (time.Time, bool) {
+	for _, e := range s.History(resource, key) {
+		if holds(e) {
+			return e.Seen, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// maxNames keeps the summary of a large cluster readable.
+const maxNames = 5
+
+// String says in a line what there is, for error messages.
+func (s State) String() string {
+	var parts []string
+	for resource, live := range s.live {
+		keys := slices.Sorted(maps.Keys(live))
+		names := strings.Join(keys[:min(len(keys), maxNames)], ", ")
+		if len(keys) > maxNames {
+			names += ", ..."
+		}
+		if names != "" {
+			names = " (" + names + ")"
+		}
+		parts = append(parts, fmt.Sprintf("%d %s%s", len(keys), resource.Resource, names))
+	}
+	slices.Sort(parts)
+	if n := len(s.events); n > 0 {
+		last := s.events[n-1]
+		parts = append(parts, fmt.Sprintf("last event %s, %s ago", last, s.at.Sub(last.Seen).Round(time.Millisecond)))
+	}
+	return strings.Join(parts, "; ")
+}
