@@ -53,11 +53,12 @@ test: ## Run everything that needs no cluster
 
 .PHONY: test-api
 test-api: assets ## Run what needs an API server
-	go test ./...
+	go test $$(go list ./... | grep -v /test/e2e)
 
 .PHONY: test-e2e
-test-e2e: images ## Run the journeys on a real node (needs root)
-	cd test/cluster && go test -count=1 -v -timeout 20m ./...
+test-e2e: images build ## Run the test cluster's own tests and the journeys on a real node (needs root)
+	cd test/cluster && go test -count=1 -v -timeout 20m .
+	go test -count=1 -v -timeout 20m ./test/e2e
 
 ##@ Programs
 .PHONY: build

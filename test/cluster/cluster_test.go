@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,9 @@ import (
 var tool string
 
 func TestMain(m *testing.M) {
+	if flag.Parse(); testing.Short() {
+		os.Exit(m.Run()) // no cluster, no tool
+	}
 	dir, err := os.MkdirTemp("", "cluster-test-")
 	if err != nil {
 		panic(err)

@@ -21,6 +21,7 @@ const usage = `Usage: cluster COMMAND [FLAGS]
 
   build   build the programs (and images) of a level, and link them to a folder
   up      start a cluster in the background and write its kubeconfig
+  load    make an image of one static program and import it: cluster load --name=NAME PROGRAM
   down    stop it and remove everything it made
 
 cluster COMMAND -h lists the flags`
@@ -46,6 +47,8 @@ func run(args []string) error {
 		return f.build(ctx, args[1:])
 	case "up":
 		return f.up(ctx, args[1:])
+	case "load":
+		return f.load(ctx, args[1:])
 	case "down":
 		if err := f.parse(args[1:]); err != nil {
 			return err
@@ -65,6 +68,7 @@ type flags struct {
 	level      string
 	kubernetes string
 	link       string
+	name       string
 	port       int
 	audit      bool
 }
@@ -74,12 +78,13 @@ func (f *flags) buildFlags() {
 	f.StringVar(&f.kubernetes, "kubernetes", "", "version of Kubernetes (default: the pinned one)")
 }
 
-func (f *flags) parse(args []string) (err error) {
+// parse takes the flags and exactly the wanted number of other arguments.
+func (f *flags) parse(args []string, others ...string) (err error) {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	if f.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q", f.Arg(0))
+	if f.NArg() != len(others) {
+		return fmt.Errorf("got arguments %q, want %q", f.Args(), others)
 	}
 	f.dir, err = filepath.Abs(f.dir)
 	return err
@@ -135,4 +140,24 @@ func (f *flags) up(ctx context.Context, args []string) error {
 	}
 	fmt.Printf("%5.1f s  ready: export KUBECONFIG=%s\n", time.Since(start).Seconds(), c.Kubeconfig())
 	return nil
+}
+
+func (f *flags) load(ctx context.Context, args []string) error {
+	f.StringVar(&f.name, "name", "", "name of the image, as pods will write it")
+	if err := f.parse(args, "PROGRAM"); err != nil {
+		return err
+	}
+	c, err := node.Load(f.dir)
+	if err != nil {
+		return err
+	}
+	b, err := build.New("", os.Stdout)
+	if err != nil {
+		return err
+	}
+	archive, err := b.ProgramImage(ctx, f.name, f.Arg(0))
+	if err != nil {
+		return err
+	}
+	return c.Import(ctx, archive)
 }

@@ -34,7 +34,7 @@ const (
 // image is made from one file system layer, written by layer as a tar archive.
 type image struct {
 	name   string
-	inputs []string // files and folders it is made from, below Source
+	inputs []string // files and folders it is made from, absolute or below Source
 	config v1.Config
 	layer  func(ctx context.Context, b *Builder, tarFile string) error
 }
@@ -73,7 +73,10 @@ func (b *Builder) Images(ctx context.Context) ([]string, error) {
 func (b *Builder) image(ctx context.Context, im image) (string, error) {
 	var inputs []string
 	for _, in := range im.inputs {
-		inputs = append(inputs, filepath.Join(b.Source, in))
+		if !filepath.IsAbs(in) {
+			in = filepath.Join(b.Source, in)
+		}
+		inputs = append(inputs, in)
 	}
 	sources, err := digest(inputs...)
 	if err != nil {
@@ -129,13 +132,30 @@ func (b *Builder) archive(ctx context.Context, im image, file string) error {
 	return os.Rename(done, file)
 }
 
+// nothingBut configures an image that holds one static program and no root user.
+var nothingBut = v1.Config{Entrypoint: []string{"/program"}, User: "65532:65532"}
+
+// ProgramImage makes an image of one static program and returns its archive.
+func (b *Builder) ProgramImage(ctx context.Context, name, binary string) (string, error) {
+	binary, err := filepath.Abs(binary)
+	if err != nil {
+		return "", err
+	}
+	return b.image(ctx, image{
+		name: name, inputs: []string{binary}, config: nothingBut,
+		layer: func(_ context.Context, _ *Builder, tarFile string) error {
+			return writeTar(tarFile, folderEntry("tmp", 0o1777), fileEntry("program", binary))
+		},
+	})
+}
+
 // program is an image with nothing but one static Go program, built from package pkg
 // of the module in or above folder.
 func program(name, pkg, folder string) image {
 	return image{
 		name:   name,
 		inputs: []string{folder},
-		config: v1.Config{Entrypoint: []string{"/program"}, User: "65532:65532"},
+		config: nothingBut,
 		layer: func(ctx context.Context, b *Builder, tarFile string) error {
 			binary := tarFile + ".program"
 			dir := b.Source

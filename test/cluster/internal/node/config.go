@@ -11,9 +11,12 @@
 package node
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 
 	"github.com/holdfast-dev/holdfast/test/cluster/internal/build"
@@ -71,6 +74,25 @@ func (c Config) save() error {
 		return err
 	}
 	return os.WriteFile(c.file("cluster.json"), data, 0o644)
+}
+
+// Load reads the configuration of the cluster in dir.
+func Load(dir string) (Config, error) {
+	c, err := load(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return c, fmt.Errorf("no cluster in %s: start one first", dir)
+	}
+	return c, err
+}
+
+// Import makes the image in an archive known to the node, without a registry.
+func (c Config) Import(ctx context.Context, archive string) error {
+	out, err := exec.CommandContext(ctx, filepath.Join(c.Assets, "ctr"), "--address", c.file("containerd.sock"),
+		"--namespace=k8s.io", "images", "import", archive).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("import image %s: %w: %s", archive, err, out)
+	}
+	return nil
 }
 
 func load(dir string) (Config, error) {

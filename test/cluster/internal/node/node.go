@@ -151,10 +151,8 @@ func (s *supervisor) startRuntime(ctx context.Context) error {
 		return err
 	}
 	for _, image := range s.Images {
-		out, err := exec.CommandContext(ctx, filepath.Join(s.Assets, "ctr"), "--address", socket, "--namespace=k8s.io",
-			"images", "import", image).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("import image %s: %w: %s", image, err, out)
+		if err := s.Import(ctx, image); err != nil {
+			return err
 		}
 	}
 	s.done("%d images imported", len(s.Images))

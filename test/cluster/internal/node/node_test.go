@@ -1,0 +1,164 @@
+package node
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-dev/holdfast/test/cluster/internal/build"
+)
+
+func TestFollow(t *testing.T) {
+	cases := map[string]struct {
+		said     string
+		wantOut  string
+		wantErr  string
+		wantNone bool
+	}{
+		"ready":           {said: "  1.0 s  control plane ready\nready\n", wantOut: "  1.0 s  control plane ready\n", wantNone: true},
+		"an error":        {said: "  1.0 s  a\nerror: etcd ended\nlast line of its log\n", wantOut: "  1.0 s  a\n", wantErr: "etcd ended\nlast line of its log"},
+		"a sudden end":    {said: "  1.0 s  a\n", wantOut: "  1.0 s  a\n", wantErr: "ended while it started"},
+		"nothing at all":  {wantErr: "ended while it started"},
+		"ready is a word": {said: "ready or not\nready\n", wantOut: "ready or not\n", wantNone: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			err := follow(strings.NewReader(tc.said), &out)
+			if tc.wantNone != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
+				t.Errorf("error %v, want %q", err, tc.wantErr)
+			}
+			if out.String() != tc.wantOut {
+				t.Errorf("printed %q, want %q", out.String(), tc.wantOut)
+			}
+		})
+	}
+}
+
+func TestDownKeepsForeignFolders(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "precious")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := remove(dir); err == nil || !strings.Contains(err.Error(), "not the data folder of a cluster") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConfigIsTheSameInside(t *testing.T) {
+	dir := t.TempDir()
+	c := Config{Dir: dir, Level: build.Node, Port: 7}
+	if err := c.save(); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "inside")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	got, err := load(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Dir != link || got.hostDir() != dir || got.Port != 7 {
+		t.Errorf("got %+v", got)
+	}
+	if got.cgroup() != c.cgroup() {
+		t.Error("down would not find the cgroup folders")
+	}
+}
+
+func TestFindSeesOnlyItsOwn(t *testing.T) {
+	dir := t.TempDir()
+	// Something else that mentions the folder, as an editor would.
+	script := filepath.Join(t.TempDir(), "cluster")
+	if err := os.WriteFile(script, []byte("read forever\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{script, script, dirFlag(dir)}}
+	stdin, err := cmd.StdinPipe() // keeps it waiting
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stdin.Close(); _ = cmd.Wait() })
+	if got, err := find(dir); err != nil || got != 0 {
+		t.Errorf("found %d, %v: not a cluster", got, err)
+	}
+	if got, err := belonging(dir[:len(dir)-1]); err != nil || len(got) != 0 {
+		t.Errorf("found %v, %v: a folder whose name only begins alike", got, err)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	s := &supervisor{Config: Config{Dir: t.TempDir(), Assets: "/assets"}}
+	for name, text := range map[string]string{"kubelet.yaml": kubeletConfig, "addons.yaml": addons, "cni.conflist": cniConfig} {
+		if err := s.render(name, text); err != nil {
+			t.Error(err)
+			continue
+		}
+		content, err := os.ReadFile(s.file(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for doc := range strings.SplitSeq(string(content), "\n---\n") {
+			var any map[string]any
+			if err := yaml.UnmarshalStrict([]byte(doc), &any); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if err := s.render("x", "{{.Nothing}}"); err == nil {
+		t.Error("an unknown name must not become <no value>")
+	}
+}
+
+// TestForward passes bytes both ways and the end of one direction at a time, which
+// exec and port-forward depend on.
+func TestForward(t *testing.T) {
+	server, front := listenLocal(t), listenLocal(t)
+	go forward(front, server.Addr().String())
+	go func() {
+		conn, err := server.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		got, _ := io.ReadAll(conn) // until the client has closed its direction
+		_, _ = conn.Write(append([]byte("echo "), got...))
+	}()
+	conn, err := net.Dial("tcp", front.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = conn.Write([]byte("hello"))
+	if err := errors.Join(err, conn.(*net.TCPConn).CloseWrite()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(conn); err != nil || string(got) != "echo hello" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func listenLocal(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
