@@ -29,6 +29,7 @@ func TestNode(t *testing.T) {
 		t.Run("Claim", func(t *testing.T) { t.Parallel(); testClaim(t, c.in(t, "claim")) })
 		t.Run("MariaDB10.11", func(t *testing.T) { t.Parallel(); testMariaDB(t, c.in(t, "mariadb-10-11"), "mariadb:10.11") })
 		t.Run("MariaDB11.8", func(t *testing.T) { t.Parallel(); testMariaDB(t, c.in(t, "mariadb-11-8"), "mariadb:11.8") })
+		t.Run("Simulator", func(t *testing.T) { t.Parallel(); testSimulator(t, c.in(t, "simulator")) })
 		t.Run("StorageFaults", func(t *testing.T) { t.Parallel(); testStorageFaults(t, c) })
 	})
 

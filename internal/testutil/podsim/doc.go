@@ -13,7 +13,8 @@
 // containers.go, conditions.go); only simulator.go and sync.go talk to the API server.
 //
 // Not played: volumes, probes, logs, events, ephemeral containers, restart rules of a
-// single container, the resources of the pod as a whole.
+// single container, the user of a container, the resources of the pod as a whole. The
+// rest is held against a real kubelet by the tests of test/cluster.
 //
 // Safety rule: it writes only pods that are unbound or bound to its own node, and every
 // write carries the UID or the resourceVersion it was decided on.

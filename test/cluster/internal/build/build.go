@@ -59,6 +59,23 @@ func findSource() (string, error) {
 	return "", errors.New("find test/cluster: run this inside a checkout of Holdfast")
 }
 
+// once makes what is missing, one build at a time in the whole cache. Whoever had to
+// wait finds it made meanwhile. What is there needs no lock: it is complete.
+func (b *Builder) once(missing func() bool, make func() error) error {
+	if !missing() {
+		return nil
+	}
+	unlock, err := b.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if !missing() {
+		return nil
+	}
+	return make()
+}
+
 // lock lets one build at a time into the cache.
 func (b *Builder) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(b.Cache, 0o755); err != nil {

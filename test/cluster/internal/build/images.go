@@ -54,11 +54,6 @@ func images() []image {
 
 // Images builds all images and returns their archives, the cluster's own first.
 func (b *Builder) Images(ctx context.Context) ([]string, error) {
-	unlock, err := b.lock()
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
 	var files []string
 	for _, im := range images() {
 		file, err := b.image(ctx, im)
@@ -84,10 +79,13 @@ func (b *Builder) image(ctx context.Context, im image) (string, error) {
 	}
 	safe := strings.NewReplacer("/", "_", ":", "_").Replace(im.name)
 	file := filepath.Join(b.Cache, "images", fmt.Sprintf("%s-%s.tar", safe, Key(sources, fmt.Sprint(im.config))))
-	if _, err := os.Stat(file); err == nil {
-		return file, nil
+	missing := func() bool {
+		_, err := os.Stat(file)
+		return err != nil
 	}
-	return file, b.during("building image "+im.name, func() error { return b.archive(ctx, im, file) })
+	return file, b.once(missing, func() error {
+		return b.during("building image "+im.name, func() error { return b.archive(ctx, im, file) })
+	})
 }
 
 // archive writes the image in the form that `docker save` has and containerd imports.

@@ -17,31 +17,37 @@ import (
 // released, they are modules v0.x.y of their own.
 func (b *Builder) otherKubernetes(ctx context.Context, pinnedDir, version string) (string, error) {
 	dir := filepath.Join(b.Cache, "modules", "kubernetes-"+version)
-	if _, err := os.Stat(filepath.Join(dir, "go.sum")); err == nil {
-		return dir, nil
+	missing := func() bool {
+		_, err := os.Stat(filepath.Join(dir, "go.sum")) // written last
+		return err != nil
 	}
-	what := fmt.Sprintf("resolving the modules of Kubernetes %s", version)
-	return dir, b.during(what, func() error {
-		upstream, err := upstreamMod(ctx, b.Source, version)
-		if err != nil {
-			return err
-		}
-		ours, err := parseMod(filepath.Join(pinnedDir, "go.mod"))
-		if err != nil {
-			return err
-		}
-		mod, err := kubernetesMod(ours, upstream, version)
-		if err != nil {
-			return err
-		}
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, "go.mod"), mod, 0o644); err != nil {
-			return err
-		}
-		return run(ctx, dir, []string{"GOWORK=off", "GOFLAGS=-mod=mod"}, "go", "mod", "tidy")
+	return dir, b.once(missing, func() error {
+		return b.during("resolving the modules of Kubernetes "+version, func() error {
+			return b.resolveKubernetes(ctx, pinnedDir, dir, version)
+		})
 	})
+}
+
+func (b *Builder) resolveKubernetes(ctx context.Context, pinnedDir, dir, version string) error {
+	upstream, err := upstreamMod(ctx, b.Source, version)
+	if err != nil {
+		return err
+	}
+	ours, err := parseMod(filepath.Join(pinnedDir, "go.mod"))
+	if err != nil {
+		return err
+	}
+	mod, err := kubernetesMod(ours, upstream, version)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go.mod"), mod, 0o644); err != nil {
+		return err
+	}
+	return run(ctx, dir, []string{"GOWORK=off", "GOFLAGS=-mod=mod"}, "go", "mod", "tidy")
 }
 
 // kubernetesMod keeps module name and tools of ours, and takes the rest from upstream.

@@ -72,11 +72,6 @@ func parts(level Level) []part {
 
 // Assets builds what a level needs and returns one folder with all programs.
 func (b *Builder) Assets(ctx context.Context, level Level) (string, error) {
-	unlock, err := b.lock()
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
 	var dirs []string
 	for _, p := range parts(level) {
 		dir, err := b.part(ctx, p)
@@ -110,18 +105,24 @@ func (b *Builder) part(ctx context.Context, p part) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	var names, packages []string
-	for name, pkg := range p.programs {
+	missing := func() bool { return len(p.missing(dir)) > 0 }
+	return dir, b.once(missing, func() error {
+		names := p.missing(dir)
+		what := fmt.Sprintf("building %s %s (%s)", p.name, version, strings.Join(names, ", "))
+		return b.during(what, func() error { return compile(ctx, p, module, dir, flags, names) })
+	})
+}
+
+// missing lists the programs that are not in dir yet.
+func (p part) missing(dir string) []string {
+	var names []string
+	for name := range p.programs {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			names, packages = append(names, name), append(packages, pkg)
+			names = append(names, name)
 		}
 	}
-	if len(names) == 0 {
-		return dir, nil
-	}
 	slices.Sort(names)
-	what := fmt.Sprintf("building %s %s (%s)", p.name, version, strings.Join(names, ", "))
-	return dir, b.during(what, func() error { return compile(ctx, p, module, dir, flags, packages) })
+	return names
 }
 
 func (p part) flags(version string) []string {
@@ -136,7 +137,7 @@ func (p part) flags(version string) []string {
 	return []string{"-trimpath", "-buildvcs=false", "-tags=" + p.tags, "-ldflags=" + ldflags}
 }
 
-func compile(ctx context.Context, p part, module, dir string, flags, packages []string) error {
+func compile(ctx context.Context, p part, module, dir string, flags, names []string) error {
 	tmp, err := os.MkdirTemp(filepath.Dir(dir), "."+p.name+"-")
 	if err != nil {
 		return err
@@ -146,16 +147,15 @@ func compile(ctx context.Context, p part, module, dir string, flags, packages []
 	if p.cgo {
 		cgo = "CGO_ENABLED=1"
 	}
-	args := append([]string{"build"}, flags...)
-	args = append(append(args, "-o", tmp+"/"), packages...)
+	args := append(append([]string{"build"}, flags...), "-o", tmp+"/")
+	for _, name := range names {
+		args = append(args, p.programs[name])
+	}
 	if err := run(ctx, module, []string{cgo, "GOWORK=off", "GOFLAGS="}, "go", args...); err != nil {
 		return err
 	}
-	for name, pkg := range p.programs {
-		if !slices.Contains(packages, pkg) {
-			continue
-		}
-		built := filepath.Base(strings.TrimSuffix(pkg, "/v3")) // what go build calls it
+	for _, name := range names {
+		built := filepath.Base(strings.TrimSuffix(p.programs[name], "/v3")) // what go build calls it
 		if err := os.Rename(filepath.Join(tmp, built), filepath.Join(dir, name)); err != nil {
 			return err
 		}
