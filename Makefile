@@ -8,13 +8,13 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TOOL := hack/tool.sh
 # Modules of the repository that hold code of ours (test/cluster/parts only pin what is built from elsewhere).
 MODULES := . test/cluster
-GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
+GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION)"
 
 # The test cluster: make cluster-up LEVEL=control-plane DIR=.cluster-b PORT=17443 KUBERNETES=1.34.4 AUDIT=true
 LEVEL ?= node
 DIR ?= .cluster
 PORT ?= 16443
-KUBERNETES ?= 1.36.3
+KUBERNETES ?=
 AUDIT ?= false
 CLUSTER := bin/cluster
 
@@ -38,7 +38,7 @@ fmt: ## Format the code
 
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities that our code reaches
-	hack/vulncheck.sh
+	hack/vulncheck.sh $(MODULES)
 
 .PHONY: verify
 verify: ## Regenerate, lint and fail on any difference
@@ -73,7 +73,7 @@ run: ## Run the operator on this machine against the current kubeconfig
 ##@ Test cluster
 .PHONY: $(CLUSTER)
 $(CLUSTER):
-	cd test/cluster && go build -o $(CURDIR)/$(CLUSTER) .
+	cd test/cluster && go build -buildvcs=false -o $(CURDIR)/$(CLUSTER) .
 
 .PHONY: assets
 assets: $(CLUSTER) ## Build etcd and Kubernetes' control plane once, for API tests
@@ -85,7 +85,7 @@ images: $(CLUSTER) ## Build all parts and images of the node once
 
 .PHONY: cluster-up
 cluster-up: $(CLUSTER) ## Start a cluster (LEVEL=node|control-plane) and write DIR/kubeconfig
-	$(CLUSTER) up --level=$(LEVEL) --dir=$(DIR) --port=$(PORT) --kubernetes=$(KUBERNETES) --audit=$(AUDIT)
+	$(CLUSTER) up --level=$(LEVEL) --dir=$(DIR) --port=$(PORT) --kubernetes=$(KUBERNETES) --audit=$(AUDIT) --link=bin/k8s
 
 .PHONY: cluster-down
 cluster-down: $(CLUSTER) ## Stop it and remove everything it made

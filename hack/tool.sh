@@ -10,7 +10,7 @@ read -r package version < <(awk -v n="$name" '$1 == n {print $2, $3}' "$(dirname
   echo "hack/tool.sh: $name is not in hack/tools.txt" >&2
   exit 1
 }
-dir=${HOLDFAST_CACHE:-$HOME/.cache/holdfast}/tools/$name-$version
+dir=${HOLDFAST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/holdfast}/tools/$name-$version
 if [ ! -x "$dir/$name" ]; then
   echo "building $name $version (once; kept in $dir)" >&2
   mkdir -p "$(dirname "$dir")"

@@ -3,7 +3,11 @@
 # Works in a dirty tree too: it compares before and after.
 set -euo pipefail
 
-snapshot() { git ls-files -z --cached --others --exclude-standard | xargs -0 sha256sum 2>/dev/null | sort -k2; }
+snapshot() {
+  git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
+    if [ -f "$file" ]; then sha256sum "$file"; fi # listed, but deleted: not there before or after
+  done | sort -k2
+}
 
 before=$(snapshot)
 "$@"

@@ -25,6 +25,8 @@ const ours = "github.com/holdfast-dev/holdfast/"
 var arrows = map[[2]string]bool{
 	{"api/v1alpha1", "k8s.io/client-go/kubernetes"}:                           true,
 	{"api/v1alpha1", ours + "internal/desired"}:                               true,
+	{"api/v1alpha1", "sigs.k8s.io/controller-runtime/client"}:                 true,
+	{"cmd/operator", ours + "engine"}:                                         true,
 	{"internal/desired", ours + "api/v1alpha1"}:                               false,
 	{"internal/desired", ours + "internal/apply"}:                             true,
 	{"internal/desired", ours + "internal/rollout"}:                           true,

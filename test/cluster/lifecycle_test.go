@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -33,12 +36,33 @@ func TestCrashIsCleanedByDown(t *testing.T) {
 	if out, err := exec.Command(tool, c.upArgs()...).CombinedOutput(); err == nil || !strings.Contains(string(out), "runs in "+c.dir+" already") {
 		t.Errorf("a second up must refuse and say why, got %v:\n%s", err, out)
 	}
-	if out, err := exec.Command("pkill", "-KILL", "--full", "supervise --dir=/run/holdfast").CombinedOutput(); err != nil {
-		t.Fatalf("kill supervise: %v\n%s", err, out)
-	}
+	killSupervise(t, c)
 	c.down(t)
 	sameMachine(t, before)
 	c.down(t) // nothing there is fine
+
+	c.up(t)
+	if err := os.RemoveAll(c.dir + "/log"); err != nil { // whatever somebody deleted
+		t.Fatal(err)
+	}
+	if err := os.Remove(c.dir + "/kubeconfig"); err != nil {
+		t.Fatal(err)
+	}
+	c.down(t)
+	sameMachine(t, before)
+}
+
+// killSupervise kills the process below the init of this cluster.
+func killSupervise(t *testing.T, c *cluster) {
+	t.Helper()
+	init := output(t, "pgrep", "--full", "init --dir="+c.dir+"$")[0]
+	pid, err := strconv.Atoi(output(t, "pgrep", "--parent", init, "--full", "supervise")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestControlPlanes runs two side by side.

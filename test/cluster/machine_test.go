@@ -16,6 +16,7 @@ import (
 func machine(t *testing.T) map[string][]string {
 	t.Helper()
 	return map[string][]string{
+		"processes":  clusterProcesses(t),
 		"mounts":     columns(t, "/proc/self/mountinfo", 4),
 		"namespaces": namespaces(t),
 		"loops":      output(t, "losetup", "--list", "--noheadings", "--output=NAME,BACK-FILE"),
@@ -24,9 +25,26 @@ func machine(t *testing.T) map[string][]string {
 		"routes":     output(t, "ip", "route"),
 		"iptables":   chains(t),
 		"cgroups":    glob(t, "/sys/fs/cgroup/holdfast*", "/sys/fs/cgroup/*/holdfast*"),
-		"files": glob(t, "/run/*", "/run/netns/*", "/run/containerd/*", "/var/log/pods/*", "/var/log/containers/*",
-			"/var/lib/cni/*", "/var/lib/kubelet/*", "/opt/*", "/etc/cni/*", "/tmp/cluster-*/data"),
+		"sysctls": output(t, "sysctl", "vm.overcommit_memory", "vm.panic_on_oom", "kernel.panic", "kernel.panic_on_oops",
+			"kernel.keys.root_maxkeys", "kernel.keys.root_maxbytes", "net.ipv4.ip_forward"),
+		"files": glob(t, "/run/netns", "/run/containerd", "/run/holdfast", "/run/nri", "/run/xtables.lock", "/run/flannel",
+			"/var/log/pods", "/var/log/containers", "/var/lib/cni*", "/var/lib/kubelet*", "/var/lib/containerd*",
+			"/opt/cni", "/opt/containerd", "/etc/cni", "/etc/kubernetes", "/tmp/cluster-*/data"),
 	}
+}
+
+// clusterProcesses finds those that were started with a data folder of these tests.
+func clusterProcesses(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	for _, file := range glob(t, "/proc/[0-9]*/cmdline") {
+		cmdline, err := os.ReadFile(file)
+		if err == nil && strings.Contains(string(cmdline), os.TempDir()+"/cluster-") {
+			found = append(found, strings.ReplaceAll(string(cmdline), "\x00", " "))
+		}
+	}
+	slices.Sort(found)
+	return found
 }
 
 // sameMachine compares for a few seconds: a dead init counts until the machine's own

@@ -49,15 +49,18 @@ func run(args []string) error {
 		return f.up(ctx, args[1:])
 	case "load":
 		return f.load(ctx, args[1:])
-	case "down":
+	case "down", "init", "supervise":
 		if err := f.parse(args[1:]); err != nil {
 			return err
 		}
+	}
+	switch args[0] {
+	case "down":
 		return node.Down(f.dir, os.Stdout)
 	case "init": // started by up
-		return errors.Join(f.parse(args[1:]), node.Init(f.dir))
+		return node.Init(f.dir)
 	case "supervise": // started by up or init
-		return errors.Join(f.parse(args[1:]), node.Supervise(f.dir))
+		return node.Supervise(f.dir)
 	}
 	return fmt.Errorf("unknown command %q\n%s", args[0], usage)
 }
@@ -86,8 +89,25 @@ func (f *flags) parse(args []string, others ...string) (err error) {
 	if f.NArg() != len(others) {
 		return fmt.Errorf("got arguments %q, want %q", f.Args(), others)
 	}
-	f.dir, err = filepath.Abs(f.dir)
+	f.dir, err = resolve(f.dir)
 	return err
+}
+
+// resolve returns the one path of a folder that may not exist yet: a cluster is found
+// again by it.
+func resolve(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return real, nil
+	}
+	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if errors.Is(err, os.ErrNotExist) {
+		return dir, nil
+	}
+	return filepath.Join(parent, filepath.Base(dir)), err
 }
 
 func (f *flags) build(ctx context.Context, args []string) error {
@@ -96,44 +116,55 @@ func (f *flags) build(ctx context.Context, args []string) error {
 	if err := f.parse(args); err != nil {
 		return err
 	}
-	_, assets, _, err := f.make(ctx)
-	if err != nil || f.link == "" {
-		return err
-	}
-	if err := os.Remove(f.link); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return os.Symlink(assets, f.link)
+	_, err := f.make(ctx)
+	return err
 }
 
-// make builds what the level needs.
-func (f *flags) make(ctx context.Context) (level build.Level, assets string, images []string, err error) {
-	if level, err = build.ParseLevel(f.level); err != nil {
-		return
+// make builds what the level needs, after a look at what would fail later.
+func (f *flags) make(ctx context.Context) (c node.Config, err error) {
+	if c.Level, err = build.ParseLevel(f.level); err != nil {
+		return c, err
+	}
+	if err := node.Check(c.Level); err != nil {
+		return c, err
 	}
 	b, err := build.New(f.kubernetes, os.Stdout)
 	if err != nil {
-		return
+		return c, err
 	}
-	if assets, err = b.Assets(ctx, level); err != nil || level == build.ControlPlane {
-		return
+	if c.Assets, err = b.Assets(ctx, c.Level); err != nil {
+		return c, err
 	}
-	images, err = b.Images(ctx)
-	return
+	if err := relink(f.link, c.Assets); err != nil || c.Level == build.ControlPlane {
+		return c, err
+	}
+	c.Images, err = b.Images(ctx)
+	return c, err
+}
+
+func relink(link, target string) error {
+	if link == "" {
+		return nil
+	}
+	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(target, link)
 }
 
 func (f *flags) up(ctx context.Context, args []string) error {
 	f.buildFlags()
 	f.IntVar(&f.port, "port", 16443, "port of the API server on 127.0.0.1 (a control plane also takes the next two)")
+	f.StringVar(&f.link, "link", "", "make this a link to the folder of the programs (kubectl is there)")
 	f.BoolVar(&f.audit, "audit", false, "write audit.log: every request, with the bodies of writes")
 	if err := f.parse(args); err != nil {
 		return err
 	}
-	level, assets, images, err := f.make(ctx)
+	c, err := f.make(ctx)
 	if err != nil {
 		return err
 	}
-	c := node.Config{Dir: f.dir, Level: level, Port: f.port, Audit: f.audit, Assets: assets, Images: images}
+	c.Dir, c.Port, c.Audit = f.dir, f.port, f.audit
 	start := time.Now()
 	if err := node.Up(ctx, c, os.Stdout); err != nil {
 		return err
@@ -147,6 +178,9 @@ func (f *flags) load(ctx context.Context, args []string) error {
 	if err := f.parse(args, "PROGRAM"); err != nil {
 		return err
 	}
+	if f.name == "" {
+		return errors.New("load: --name is needed, the name that pods will write")
+	}
 	c, err := node.Load(f.dir)
 	if err != nil {
 		return err
@@ -155,8 +189,13 @@ func (f *flags) load(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	archive, err := b.ProgramImage(ctx, f.name, f.Arg(0))
+	tmp, err := os.MkdirTemp("", "image-")
 	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	archive := filepath.Join(tmp, "image.tar")
+	if err := b.ProgramImage(ctx, f.name, f.Arg(0), archive); err != nil {
 		return err
 	}
 	return c.Import(ctx, archive)

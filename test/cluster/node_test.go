@@ -27,8 +27,18 @@ func TestNode(t *testing.T) {
 		t.Run("Network", func(t *testing.T) { t.Parallel(); testNetwork(t, c) })
 		t.Run("Access", func(t *testing.T) { t.Parallel(); testAccess(t, c) })
 		t.Run("Claim", func(t *testing.T) { t.Parallel(); testClaim(t, c.in(t, "claim")) })
-		t.Run("MariaDB10.11", func(t *testing.T) { t.Parallel(); testMariaDB(t, c.in(t, "mariadb-10-11"), "mariadb:10.11") })
-		t.Run("MariaDB11.8", func(t *testing.T) { t.Parallel(); testMariaDB(t, c.in(t, "mariadb-11-8"), "mariadb:11.8") })
+		t.Run("MariaDB10.11", func(t *testing.T) {
+			t.Parallel()
+			testMariaDB(t, c.in(t, "mariadb-10-11"), "mariadb:10.11",
+				`[{name: MARIADB_ROOT_PASSWORD_HASH_FILE, value: /auth/root-password-hash}]`)
+		})
+		t.Run("MariaDB11.8", func(t *testing.T) {
+			t.Parallel()
+			testMariaDB(t, c.in(t, "mariadb-11-8"), "mariadb:11.8",
+				`[{name: MARIADB_ROOT_PASSWORD, value: "it's a $ecret"}, {name: MARIADB_DATABASE, value: my_shop},
+				  {name: MARIADB_USER, value: clerk}, {name: MARIADB_PASSWORD_FILE, value: /auth/password}]`)
+		})
+		t.Run("MariaDBRefuses", func(t *testing.T) { t.Parallel(); testMariaDBRefuses(t, c.in(t, "mariadb-refuses")) })
 		t.Run("Simulator", func(t *testing.T) { t.Parallel(); testSimulator(t, c.in(t, "simulator")) })
 		t.Run("StorageFaults", func(t *testing.T) { t.Parallel(); testStorageFaults(t, c) })
 	})
@@ -119,20 +129,25 @@ func testClaim(t *testing.T, c *cluster) {
 }
 
 // testMariaDB keeps rows over a restart. The password has what breaks naive quoting.
-func testMariaDB(t *testing.T, c *cluster, image string) {
+func testMariaDB(t *testing.T, c *cluster, image, env string) {
 	const password = "it's a $ecret"
 	inner := sha1.Sum([]byte(password))
 	hash := fmt.Sprintf("*%X", sha1.Sum(inner[:]))
-	c.apply(t, strings.NewReplacer("{{.Hash}}", hash, "{{.Image}}", image).Replace(testdata(t, "mariadb.yaml")))
+	c.apply(t, strings.NewReplacer("{{.Hash}}", hash, "{{.Password}}", password, "{{.Image}}", image, "{{.Env}}", env).
+		Replace(testdata(t, "mariadb.yaml")))
 	c.kubectl(t, "rollout", "status", "statefulset/db", "--timeout=90s")
-	sql := func(statement string) string {
+	as := func(user, statement string) string {
 		t.Helper()
-		return c.kubectl(t, "exec", "db-0", "--", "mariadb", "--host=127.0.0.1", "--user=root", "--password="+password,
-			"--skip-column-names", "--batch", "--execute="+statement)
+		return c.kubectl(t, "exec", "--container=mariadb", "db-0", "--", "mariadb", "--host=127.0.0.1", "--user="+user,
+			"--password="+password, "--skip-column-names", "--batch", "--execute="+statement)
 	}
+	sql := func(statement string) string { return as("root", statement) }
 	_, version, _ := strings.Cut(image, ":")
 	if got := sql("SELECT VERSION()"); !strings.HasPrefix(got, version+".") {
 		t.Errorf("%s runs %s", image, got)
+	}
+	if strings.Contains(env, "MARIADB_USER") {
+		as("clerk", "CREATE TABLE my_shop.own (id INT)")
 	}
 	sql("CREATE DATABASE shop; CREATE TABLE shop.orders (id INT PRIMARY KEY); INSERT INTO shop.orders VALUES (1), (2), (3)")
 	uid := c.kubectl(t, "get", "pod", "db-0", "--output=jsonpath={.metadata.uid}")
@@ -147,7 +162,22 @@ func testMariaDB(t *testing.T, c *cluster, image string) {
 	if got := sql("SELECT SUM(id) FROM shop.orders"); got != "6" {
 		t.Errorf("after a restart the ids add up to %q, want 6", got)
 	}
-	if out := c.kubectl(t, "logs", "db-0"); !strings.Contains(out, "data found") {
+	if out := c.kubectl(t, "logs", "db-0", "--container=mariadb"); !strings.Contains(out, "data found") {
 		t.Errorf("the second start did not find the data:\n%s", out)
+	}
+}
+
+// testMariaDBRefuses finds no server that started with an account without a password.
+func testMariaDBRefuses(t *testing.T, c *cluster) {
+	for name, args := range map[string][]string{
+		"no-root":  {"--env=MARIADB_DATABASE=x"},
+		"no-user":  {"--env=MARIADB_ROOT_PASSWORD=x", "--env=MARIADB_USER=clerk"},
+		"bad-hash": {"--env=MARIADB_ROOT_PASSWORD=x", "--env=MARIADB_USER=clerk", "--env=MARIADB_PASSWORD_HASH=*12"},
+	} {
+		c.kubectl(t, append([]string{"run", name, "--image=mariadb:11.8", "--restart=Never"}, args...)...)
+		c.shows(t, time.Minute, "Failed", "get", "pod", name, "--output=jsonpath={.status.phase}")
+		if out := c.kubectl(t, "logs", name); !strings.Contains(out, "[entrypoint] ERROR: ") || !strings.Contains(strings.ToLower(out), "password") {
+			t.Errorf("%s: the log must say what is wrong:\n%s", name, out)
+		}
 	}
 }

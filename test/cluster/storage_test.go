@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,23 +12,27 @@ import (
 
 const brokenDisk = "the disk is broken as told"
 
-// testStorageFaults switches each fault on, sees it where a user would, switches it
-// off and sees it heal.
+// testStorageFaults switches a fault on, sees it where a user would, switches it off
+// and sees it heal. The two about unmounting have their test in the package itself: a
+// pod that is gone shows nothing.
 func testStorageFaults(t *testing.T, c *cluster) {
 	const (
 		onClaim = "get pvc data --output=jsonpath={.status.allocatedResourceStatuses.storage}"
 		events  = "get events --output=jsonpath={range.items[*]}{.reason}:{.message}{\"\\n\"}{end}"
 	)
 	cases := map[string]struct {
-		at   string // when the fault is met: start, grow or delete
-		see  string
-		want string
+		at    string // when the fault is met: start, grow or delete
+		value string // of the switch, if not a text
+		see   string
+		want  string
 	}{
 		storage.FailProvision:      {at: "start", see: events, want: "ProvisioningFailed:"},
-		storage.HangProvision:      {at: "start", see: events, want: "ExternalProvisioning:"},
+		storage.HangProvision:      {at: "start", value: "true", see: events, want: "ExternalProvisioning:"},
 		storage.FailStage:          {at: "start", see: events, want: "FailedMount:MountVolume.MountDevice failed"},
 		storage.FailPublish:        {at: "start", see: events, want: "FailedMount:MountVolume.SetUp failed"},
-		storage.HangGrow:           {at: "grow", see: "get pvc data --output=jsonpath={.status.phase}", want: "Bound"},
+		storage.HangGrow:           {at: "grow", value: "true", see: events, want: "ExternalExpanding:"},
+		storage.MaxSize:            {at: "grow", value: "500Mi", see: onClaim, want: "ControllerResizeInfeasible"},
+		storage.MaxSizeNode:        {at: "grow", value: "500Mi", see: onClaim, want: "NodeResizeInfeasible"},
 		storage.FailGrowController: {at: "grow", see: onClaim, want: "ControllerResizeInfeasible"},
 		storage.FailGrowNode:       {at: "grow", see: onClaim, want: "NodeResizeInfeasible"},
 		storage.ErrorGrowNode:      {at: "grow", see: events, want: brokenDisk},
@@ -38,10 +43,7 @@ func testStorageFaults(t *testing.T, c *cluster) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := c.in(t, name)
-			value := brokenDisk
-			if strings.HasPrefix(name, "hang") {
-				value = "true"
-			}
+			value := cmp.Or(tc.value, brokenDisk)
 			manifest := strings.Replace(testdata(t, "claim.yaml"), "metadata: {name: data}",
 				fmt.Sprintf("metadata: {name: data, annotations: {%s: %q}}", key, value), 1)
 			c.apply(t, manifest)

@@ -40,6 +40,7 @@ func TestMain(m *testing.M) {
 // operator's image, or on one that ends with them.
 func withCluster(journeys func() int) (code int, err error) {
 	if kubeconfig != "" {
+		fmt.Printf("journeys run on the cluster of KUBECONFIG=%s\n", kubeconfig)
 		return journeys(), nil
 	}
 	dir, err := os.MkdirTemp("", "e2e-")

@@ -83,14 +83,15 @@ type Plane struct {
 // that pods can be created.
 func Start(ctx context.Context, o Options) (_ *Plane, err error) {
 	p := &Plane{Options: o, release: func() {}}
-	if err := p.prepare(); err != nil {
-		return nil, fmt.Errorf("prepare control plane: %w", err)
-	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Stop())
 		}
 	}()
+	if err := p.prepare(); err != nil {
+		return nil, fmt.Errorf("prepare control plane: %w", err)
+	}
+	p.Keep = true // the error will name the logs
 	// The API server connects to etcd until it answers: no need to wait in between.
 	if err := errors.Join(p.Etcd.Start(), p.APIServer.Start()); err != nil {
 		return nil, err
@@ -106,10 +107,13 @@ func Start(ctx context.Context, o Options) (_ *Plane, err error) {
 			return nil, err
 		}
 	}
-	if p.ControllerManager == nil {
-		return p, nil
+	if p.ControllerManager != nil {
+		if err := p.waitServiceAccount(ctx); err != nil {
+			return nil, err
+		}
 	}
-	return p, p.waitServiceAccount(ctx)
+	p.Keep = false
+	return p, nil
 }
 
 func (p *Plane) prepare() error {
@@ -242,6 +246,8 @@ func (p *Plane) poll(ctx context.Context, what string, ok func(context.Context) 
 			return p.Etcd.Failure()
 		case <-p.APIServer.Exited():
 			return p.APIServer.Failure()
+		case <-p.ControllerManager.Exited():
+			return p.ControllerManager.Failure()
 		case <-tick.C:
 		}
 	}

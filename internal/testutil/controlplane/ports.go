@@ -51,13 +51,15 @@ func choosePorts(base int) (_ ports, release func(), err error) {
 // claimPort finds a port that nobody listens on and that no other control plane has
 // chosen. The claim is a file lock: the kernel drops it with the process.
 func claimPort() (int, *os.File, error) {
-	dir := filepath.Join(os.TempDir(), "holdfast-ports")
-	if err := os.MkdirAll(dir, 0o1777); err != nil {
+	// One folder per user: nobody can lock in the folder of another one, and who
+	// listens already is seen below.
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("holdfast-ports-%d", os.Getuid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return 0, nil, err
 	}
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
-		claim, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o666)
+		claim, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
 			return 0, nil, fmt.Errorf("claim a port: %w", err)
 		}

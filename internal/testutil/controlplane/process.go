@@ -73,18 +73,22 @@ func (p *Process) Pid() int {
 	return p.cmd.Process.Pid
 }
 
-// Signal sends sig to the running process.
+// Signal sends sig to the process; os.ErrProcessDone says that it does not run.
 func (p *Process) Signal(sig os.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.running() {
-		return fmt.Errorf("signal %s: not running", p.Name)
+		return os.ErrProcessDone
 	}
 	return p.cmd.Process.Signal(sig)
 }
 
-// Exited is closed when the process that was started last has ended.
+// Exited is closed when the process that was started last has ended. It is nil, and so
+// blocks for ever, for a process that is not there or was never started.
 func (p *Process) Exited() <-chan struct{} {
+	if p == nil {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.done
@@ -94,10 +98,10 @@ func (p *Process) Exited() <-chan struct{} {
 // is fine.
 func (p *Process) Stop(grace time.Duration) error {
 	done := p.Exited()
-	if p.Pid() == 0 {
+	switch err := p.Signal(syscall.SIGTERM); {
+	case errors.Is(err, os.ErrProcessDone):
 		return nil
-	}
-	if err := p.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	case err != nil:
 		return fmt.Errorf("stop %s: %w", p.Name, err)
 	}
 	select {
@@ -111,10 +115,10 @@ func (p *Process) Stop(grace time.Duration) error {
 // Kill ends the process at once and waits until it is gone.
 func (p *Process) Kill() error {
 	done := p.Exited()
-	if p.Pid() == 0 {
+	switch err := p.Signal(syscall.SIGKILL); {
+	case errors.Is(err, os.ErrProcessDone):
 		return nil
-	}
-	if err := p.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	case err != nil:
 		return fmt.Errorf("kill %s: %w", p.Name, err)
 	}
 	<-done

@@ -5,7 +5,8 @@
 #   MARIADB_ROOT_PASSWORD | MARIADB_ROOT_PASSWORD_HASH   one is required on an empty volume
 #   MARIADB_ROOT_HOST                                    default %
 #   MARIADB_DATABASE, MARIADB_USER, MARIADB_PASSWORD | MARIADB_PASSWORD_HASH
-# Each also as NAME_FILE. They act only while the data folder is empty; afterwards the
+# Each also as NAME_FILE. Not kept: MYSQL_* names, empty and random passwords, scripts in
+# /docker-entrypoint-initdb.d, a start as root. They act only while the data folder is empty; afterwards the
 # data folder decides.
 set -euo pipefail
 umask 077
@@ -27,18 +28,26 @@ from_file() {
   printf -v "$name" %s "$(<"${!file}")"
 }
 
-# identified PASSWORD HASH: the SQL that sets it. A hash needs no quoting; a password
-# is turned into its hash, so that no character of it can end the statement.
+# hash_of PASSWORD: what PASSWORD() says. The server gets no password to quote, only this.
+hash_of() {
+  local inner
+  inner=$(printf %s "$1" | sha1sum | cut -d' ' -f1)
+  printf "$(sed 's/../\\x&/g' <<<"$inner")" | sha1sum | cut -d' ' -f1 | tr a-f A-F | sed 's/^/*/'
+}
+
+# identified WHO PASSWORD HASH: the SQL that sets one of them.
 identified() {
-  local hash=$2
-  [ -n "$hash" ] || hash=$(printf %s "$1" | sha1sum | cut -d' ' -f1 | sed 's/../\\x&/g' | xargs -0 printf %b | sha1sum | cut -d' ' -f1 | tr a-f A-F | sed 's/^/*/')
-  [[ $hash =~ ^\*[0-9A-F]{40}$ ]] || fail "a password hash must be * and 40 upper-case hexadecimal digits"
+  local hash=$3
+  [ -n "$2$3" ] || fail "$1 needs a password or the hash of one"
+  [ -n "$hash" ] || hash=$(hash_of "$2")
+  [[ $hash =~ ^\*[0-9A-F]{40}$ ]] || fail "the password hash of $1 must be * and 40 upper-case hexadecimal digits"
   echo "IDENTIFIED VIA mysql_native_password USING '$hash'"
 }
 
 accounts() {
-  local root user schema host
-  root=$(identified "${MARIADB_ROOT_PASSWORD:-}" "${MARIADB_ROOT_PASSWORD_HASH:-}")
+  local root user schema host how
+  # Assignments on lines of their own: inside the arguments of echo a failure is lost.
+  root=$(identified root "${MARIADB_ROOT_PASSWORD:-}" "${MARIADB_ROOT_PASSWORD_HASH:-}")
   host=${MARIADB_ROOT_HOST:-%}
   # --bootstrap wants one statement per line and grants loaded first.
   echo "FLUSH PRIVILEGES;"
@@ -52,8 +61,9 @@ accounts() {
   schema=${MARIADB_DATABASE:-} user=${MARIADB_USER:-}
   if [ -n "$schema" ]; then echo "CREATE DATABASE IF NOT EXISTS \`${schema//\`/\`\`}\`;"; fi
   if [ -n "$user" ]; then
+    how=$(identified "$user" "${MARIADB_PASSWORD:-}" "${MARIADB_PASSWORD_HASH:-}")
     user="'${user//\'/\'\'}'@'%'"
-    echo "CREATE USER $user $(identified "${MARIADB_PASSWORD:-}" "${MARIADB_PASSWORD_HASH:-}");"
+    echo "CREATE USER $user $how;"
     # _ and % are wildcards in the name of a granted schema.
     schema=${schema//\`/\`\`} schema=${schema//_/\\_} schema=${schema//%/\\%}
     if [ -n "$schema" ]; then echo "GRANT ALL ON \`$schema\`.* TO $user;"; fi
@@ -72,11 +82,13 @@ initialise() {
   mariadb-install-db --no-defaults --datadir="$new" --auth-root-authentication-method=normal \
     --skip-test-db --rpm --cross-bootstrap >/tmp/install.log 2>&1 || { cat /tmp/install.log >&2; fail "mariadb-install-db ended with an error"; }
   password=$(head -c 24 /dev/urandom | base64 | tr -d '+/=')
-  accounts "$password" >/tmp/accounts.sql
+  (accounts "$password") >/tmp/accounts.sql || exit 1
   mariadbd --no-defaults --bootstrap --datadir="$new" --tmpdir=/tmp --log-warnings=0 </tmp/accounts.sql >/tmp/install.log 2>&1 ||
     { cat /tmp/install.log >&2; fail "the accounts could not be made"; }
   rm /tmp/accounts.sql
   printf '[mariadb-client]\nuser=healthcheck\npassword=%s\nsocket=/run/mysqld/mysqld.sock\n' "$password" >"$new/.my-healthcheck.cnf"
+  # What an earlier try had moved already is in the way.
+  find "$new" -mindepth 1 -maxdepth 1 ! -name mysql -printf '%P\0' | (cd "$datadir" && xargs -0 rm -rf --)
   find "$new" -mindepth 1 -maxdepth 1 ! -name mysql -exec mv -t "$datadir" {} +
   mv "$new/mysql" "$datadir/mysql"
   rmdir "$new"

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -73,7 +74,23 @@ func (b *Builder) once(missing func() bool, make func() error) error {
 	if !missing() {
 		return nil
 	}
+	if err := b.sweep(); err != nil {
+		return err
+	}
 	return make()
+}
+
+// sweep removes what interrupted builds have left. Only the holder of the lock builds,
+// so nobody is at work on it.
+func (b *Builder) sweep() error {
+	left, err := filepath.Glob(filepath.Join(b.Cache, "*", ".*"))
+	if err != nil {
+		return err
+	}
+	for _, l := range left {
+		err = errors.Join(err, os.RemoveAll(l))
+	}
+	return err
 }
 
 // lock lets one build at a time into the cache.
@@ -122,6 +139,14 @@ func run(ctx context.Context, dir string, env []string, name string, args ...str
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
+	// Asked to end, mmdebstrap and go remove their temporary files. A group of its own,
+	// because mmdebstrap then signals its whole group; and it ends with us, whatever
+	// ends us. That is the end of the thread that started it, so this one is kept.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, tail(out))

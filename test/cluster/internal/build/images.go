@@ -34,7 +34,8 @@ const (
 // image is made from one file system layer, written by layer as a tar archive.
 type image struct {
 	name   string
-	inputs []string // files and folders it is made from, absolute or below Source
+	inputs []string // files and folders it is made from, below Source
+	recipe string   // what else decides how it comes out
 	config v1.Config
 	layer  func(ctx context.Context, b *Builder, tarFile string) error
 }
@@ -68,17 +69,14 @@ func (b *Builder) Images(ctx context.Context) ([]string, error) {
 func (b *Builder) image(ctx context.Context, im image) (string, error) {
 	var inputs []string
 	for _, in := range im.inputs {
-		if !filepath.IsAbs(in) {
-			in = filepath.Join(b.Source, in)
-		}
-		inputs = append(inputs, in)
+		inputs = append(inputs, filepath.Join(b.Source, in))
 	}
 	sources, err := digest(inputs...)
 	if err != nil {
 		return "", err
 	}
 	safe := strings.NewReplacer("/", "_", ":", "_").Replace(im.name)
-	file := filepath.Join(b.Cache, "images", fmt.Sprintf("%s-%s.tar", safe, Key(sources, fmt.Sprint(im.config))))
+	file := filepath.Join(b.Cache, "images", fmt.Sprintf("%s-%s.tar", safe, Key(sources, im.recipe, fmt.Sprint(im.config))))
 	missing := func() bool {
 		_, err := os.Stat(file)
 		return err != nil
@@ -133,18 +131,14 @@ func (b *Builder) archive(ctx context.Context, im image, file string) error {
 // nothingBut configures an image that holds one static program and no root user.
 var nothingBut = v1.Config{Entrypoint: []string{"/program"}, User: "65532:65532"}
 
-// ProgramImage makes an image of one static program and returns its archive.
-func (b *Builder) ProgramImage(ctx context.Context, name, binary string) (string, error) {
-	binary, err := filepath.Abs(binary)
-	if err != nil {
-		return "", err
-	}
-	return b.image(ctx, image{
-		name: name, inputs: []string{binary}, config: nothingBut,
+// ProgramImage writes an image of one static program to an archive.
+func (b *Builder) ProgramImage(ctx context.Context, name, binary, archive string) error {
+	return b.archive(ctx, image{
+		name: name, config: nothingBut,
 		layer: func(_ context.Context, _ *Builder, tarFile string) error {
 			return writeTar(tarFile, folderEntry("tmp", 0o1777), fileEntry("program", binary))
 		},
-	})
+	}, archive)
 }
 
 // program is an image with nothing but one static Go program, built from package pkg

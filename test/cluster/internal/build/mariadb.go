@@ -15,16 +15,21 @@ func mariadb(name, release string) image {
 	return image{
 		name:   name,
 		inputs: []string{folder},
+		recipe: strings.Join(mmdebstrapArgs(""), " ") + release,
 		config: v1.Config{
 			Entrypoint:   []string{"docker-entrypoint.sh"},
 			Cmd:          []string{"mariadbd"},
 			Env:          []string{defaultPath, "LANG=C.UTF-8"},
+			User:         "999:999",
 			ExposedPorts: map[string]struct{}{"3306/tcp": {}},
 			Volumes:      map[string]struct{}{"/var/lib/mysql": {}},
 		},
 		layer: func(ctx context.Context, b *Builder, tarFile string) error {
 			args := append(mmdebstrapArgs(filepath.Join(b.Source, folder)), release, tarFile)
-			return run(ctx, b.Source, nil, "mmdebstrap", args...)
+			// Its mounts are in a namespace and its files beside the image: killed, it
+			// leaves neither on the machine.
+			env := []string{"TMPDIR=" + filepath.Dir(tarFile)}
+			return run(ctx, b.Source, env, "unshare", append([]string{"--mount", "mmdebstrap"}, args...)...)
 		},
 	}
 }
@@ -50,7 +55,7 @@ func mmdebstrapArgs(folder string) []string {
 		"--dpkgopt=path-exclude=/usr/share/locale/*",
 		// The official image's user. mariadb-server-core makes none.
 		`--customize-hook=echo "mysql:x:999:999::/var/lib/mysql:/usr/sbin/nologin" >> "$1"/etc/passwd; echo "mysql:x:999:" >> "$1"/etc/group`,
-		`--customize-hook=for d in /var/lib/mysql /run/mysqld /docker-entrypoint-initdb.d; do mkdir -p "$1$d" && chown 999:999 "$1$d"; done`,
+		`--customize-hook=for d in /var/lib/mysql /run/mysqld; do mkdir -p "$1$d" && chown 999:999 "$1$d"; done`,
 		"--customize-hook=copy-in " + filepath.Join(folder, "docker-entrypoint.sh") + " " + filepath.Join(folder, "healthcheck.sh") + " /usr/local/bin",
 		`--customize-hook=chmod 755 "$1"/usr/local/bin/*`,
 		"--customize-hook=rm -rf " + strings.Join(remove, " "),

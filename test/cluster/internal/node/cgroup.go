@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -30,9 +31,30 @@ func hierarchies() ([]string, error) {
 	return roots, nil
 }
 
+// delegate lets folders below the root of a version 2 hierarchy use all controllers:
+// kubelet wants them in its own.
+func delegate() error {
+	controllers, err := os.ReadFile(filepath.Join(cgroupRoot, "cgroup.controllers"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // version 1 has a hierarchy for each
+	}
+	if err != nil {
+		return err
+	}
+	for _, c := range strings.Fields(string(controllers)) {
+		if err := os.WriteFile(filepath.Join(cgroupRoot, "cgroup.subtree_control"), []byte("+"+c), 0o644); err != nil {
+			return fmt.Errorf("enable controller %s: %w", c, err)
+		}
+	}
+	return nil
+}
+
 // makeCgroups makes the node's folder in every hierarchy. A new folder of the cpuset
 // controller allows no processor at all until it is told which.
 func makeCgroups(name string) error {
+	if err := delegate(); err != nil {
+		return err
+	}
 	roots, err := hierarchies()
 	if err != nil {
 		return err

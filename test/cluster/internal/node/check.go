@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
+	"path/filepath"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/test/cluster/internal/build"
@@ -14,9 +14,14 @@ import (
 // cniPlugins is where Debian puts them.
 const cniPlugins = "/usr/lib/cni"
 
-// packages lists what a node needs of the host: a file or command, and the Debian
-// package that has it.
+// packages lists what a node needs of the host, to be built and to run: a file or
+// command, and the Debian package that has it.
 var packages = [][2]string{
+	{"gcc", "gcc libc6-dev"},
+	{"pkg-config", "pkg-config"},
+	{"/usr/include/seccomp.h", "libseccomp-dev"},
+	{"mmdebstrap", "mmdebstrap"},
+	{"busybox", "busybox-static"},
 	{cniPlugins + "/bridge", "containernetworking-plugins"},
 	{"iptables", "iptables"},
 	{"conntrack", "conntrack"},
@@ -25,9 +30,9 @@ var packages = [][2]string{
 	{"mkfs.xfs", "xfsprogs"},
 }
 
-// check finds out before anything is started what would fail halfway.
-func check(c Config) error {
-	if c.Level == build.ControlPlane {
+// Check finds out before anything is built or started what would fail halfway.
+func Check(level build.Level) error {
+	if level == build.ControlPlane {
 		return nil
 	}
 	if os.Geteuid() != 0 {
@@ -35,7 +40,7 @@ func check(c Config) error {
 	}
 	var missing []string
 	for _, p := range packages {
-		if _, err := exec.LookPath(p[0]); err != nil && !slices.Contains(missing, p[1]) {
+		if !exists(p[0]) {
 			missing = append(missing, p[1])
 		}
 	}
@@ -43,4 +48,13 @@ func check(c Config) error {
 		return fmt.Errorf("the node needs more of this machine: apt-get install %s", strings.Join(missing, " "))
 	}
 	return nil
+}
+
+func exists(name string) bool {
+	if filepath.IsAbs(name) {
+		_, err := os.Stat(name)
+		return err == nil
+	}
+	_, err := exec.LookPath(name)
+	return err == nil
 }

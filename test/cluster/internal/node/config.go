@@ -68,12 +68,24 @@ func (c Config) hostDir() string {
 	return c.Dir
 }
 
+// configFile is the first file in a data folder and the last to go.
+const configFile = "cluster.json"
+
+// save claims the folder: of two that start at once, one gets it.
 func (c Config) save() error {
-	data, err := json.MarshalIndent(c, "", "  ")
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(c.file(configFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s holds another cluster or the rest of one: take it down first", c.Dir)
+	}
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(c.file("cluster.json"), data, 0o644)
+	encoder := json.NewEncoder(f)
+	encoder.SetIndent("", "  ")
+	return errors.Join(encoder.Encode(c), f.Close())
 }
 
 // Load reads the configuration of the cluster in dir.
@@ -97,12 +109,12 @@ func (c Config) Import(ctx context.Context, archive string) error {
 
 func load(dir string) (Config, error) {
 	var c Config
-	data, err := os.ReadFile(filepath.Join(dir, "cluster.json"))
+	data, err := os.ReadFile(filepath.Join(dir, configFile))
 	if err != nil {
 		return c, err
 	}
 	if err := json.Unmarshal(data, &c); err != nil {
-		return c, fmt.Errorf("read %s/cluster.json: %w", dir, err)
+		return c, fmt.Errorf("read %s/%s: %w", dir, configFile, err)
 	}
 	// The node reads it under another path than the host.
 	c.outer, c.Dir = c.Dir, dir

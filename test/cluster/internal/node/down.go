@@ -10,32 +10,33 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/holdfast-dev/holdfast/test/cluster/internal/storage"
 )
 
 const endTimeout = 20 * time.Second
 
 // Down ends the cluster in dir and removes everything it made, whatever state it is
-// in. Nothing there is fine.
+// in, also when its folder is gone. Nothing there is fine.
 func Down(dir string, out io.Writer) error {
 	start := time.Now()
-	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-		fmt.Fprintf(out, "no cluster in %s\n", dir)
-		return nil
-	}
-	c := Config{Dir: dir}
-	if err := end(dir); err != nil {
+	pids, err := find(dir)
+	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
-	defer cancel()
-	if err := storage.Detach(ctx, c.Volumes()); err != nil {
-		return fmt.Errorf("detach loop devices: %w", err)
+	for _, pid := range pids {
+		if err := end(pid, dir); err != nil {
+			return err
+		}
 	}
-	if err := removeCgroups(c.cgroup()); err != nil {
-		return fmt.Errorf("remove cgroup folders: %w", err)
+	c := Config{Dir: dir}
+	if os.Geteuid() == 0 { // others cannot have started a node
+		if err := cleanNode(c); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) && len(pids) == 0 {
+		fmt.Fprintf(out, "no cluster in %s\n", dir)
+		return nil
 	}
 	if err := remove(dir); err != nil {
 		return err
@@ -44,78 +45,95 @@ func Down(dir string, out io.Writer) error {
 	return nil
 }
 
-// end kills the process that all others depend on and waits for them: those of a
-// node end with its pid namespace, those of a control plane with their parent.
-func end(dir string) error {
-	root, err := find(dir)
+// cleanNode removes what the kernel does not with the namespaces.
+func cleanNode(c Config) error {
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	if err := storage.Detach(ctx, c.Volumes()); err != nil {
+		return fmt.Errorf("detach loop devices: %w", err)
+	}
+	if err := again(func() error { return removeCgroups(c.cgroup()) }); err != nil {
+		return fmt.Errorf("remove cgroup folders: %w", err)
+	}
+	return nil
+}
+
+// end kills the process that all others of the cluster depend on, and waits for them:
+// those of a node end with its pid namespace, those of a control plane with their
+// parent.
+func end(pid int, dir string) error {
+	root, err := open(pid)
 	if err != nil {
 		return err
 	}
-	others, err := belonging(dir)
+	defer root.close()
+	if !runs(pid, dir) {
+		return nil // ended before it was opened; the pid may be somebody else's now
+	}
+	pids, err := descendants(pid)
 	if err != nil {
 		return err
 	}
-	if root != 0 {
-		others = append(others, root)
-	}
-	// Handles instead of pids: they stay valid, and tell when a process has really
-	// ended. That of a namespace's init does so after all its other processes.
-	handles := map[int]int{}
-	for _, pid := range others {
-		fd, err := unix.PidfdOpen(pid, 0)
-		if errors.Is(err, unix.ESRCH) {
-			continue // ended meanwhile
-		}
+	family := []handle{root}
+	for _, child := range pids {
+		h, err := open(child)
 		if err != nil {
-			return fmt.Errorf("open pid %d: %w", pid, err)
+			return err
 		}
-		defer func() { _ = unix.Close(fd) }()
-		handles[pid] = fd
+		defer h.close()
+		family = append(family, h)
 	}
-	if fd, ok := handles[root]; ok {
-		if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("kill pid %d: %w", root, err)
-		}
+	if err := root.kill(); err != nil {
+		return fmt.Errorf("kill process %d: %w", pid, err)
 	}
-	for pid, fd := range handles {
-		if err := awaitEnd(fd); err != nil {
-			return fmt.Errorf("process %d of %s: %w", pid, dir, err)
+	for _, h := range family {
+		if gone, err := h.ended(int(endTimeout.Seconds())); err != nil || !gone {
+			return fmt.Errorf("the cluster in %s was killed (process %d), but does not end: %w", dir, pid, err)
 		}
 	}
 	return nil
 }
 
-func awaitEnd(pidfd int) error {
-	deadline := time.Now().Add(endTimeout)
-	for time.Now().Before(deadline) {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 1000)
-		if n > 0 {
-			return nil
-		}
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-	return fmt.Errorf("still runs %s after its parent was killed", endTimeout)
-}
-
-// remove deletes the data folder, but only one that a cluster has made.
+// remove deletes the data folder, but only one that a cluster has made. The file that
+// says so goes last: a removal that is interrupted can be repeated.
 func remove(dir string) error {
 	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
+	mark := filepath.Join(dir, configFile)
 	if len(entries) > 0 {
-		if _, err := os.Stat(filepath.Join(dir, "cluster.json")); err != nil {
+		if _, err := os.Stat(mark); err != nil {
 			return fmt.Errorf("%s is not the data folder of a cluster: not removed", dir)
 		}
 	}
-	// The kernel unmounts the volumes of a dead namespace a moment after its last
-	// process has ended.
+	return again(func() error {
+		for _, e := range entries {
+			if e.Name() == configFile {
+				continue
+			}
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+		if err := os.Remove(mark); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return os.Remove(dir)
+	})
+}
+
+// again repeats what fails because the kernel still tidies up behind a namespace that
+// has just ended: it unmounts and empties cgroups a moment after the last process.
+func again(do func() error) error {
 	deadline := time.Now().Add(endTimeout)
 	for {
-		err := os.RemoveAll(dir)
-		if err == nil || !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
+		err := do()
+		busy := errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.ENOTEMPTY)
+		if !busy || time.Now().After(deadline) {
 			return err
 		}
 		time.Sleep(50 * time.Millisecond)

@@ -2,48 +2,127 @@ package node
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
-// find returns the pid of the init or supervise that runs the cluster in dir, or 0.
-// It asks the kernel, not a pid file: that one would be wrong after a crash.
-func find(dir string) (int, error) {
-	pids, err := processes(func(args []string) bool {
-		return len(args) == 3 && (args[1] == "init" || args[1] == "supervise") && args[2] == dirFlag(dir)
-	})
-	if err != nil || len(pids) == 0 {
-		return 0, err
+// find returns the processes that run the cluster in dir: init or supervise. It asks
+// the kernel, not a pid file: that one would be wrong after a crash.
+func find(dir string) ([]int, error) {
+	pids, err := running()
+	if err != nil {
+		return nil, err
 	}
-	return slices.Min(pids), nil
+	return slices.DeleteFunc(pids, func(pid int) bool { return !runs(pid, dir) }), nil
 }
 
-// belonging returns the processes that were started with a path below dir.
-func belonging(dir string) ([]int, error) {
-	return processes(func(args []string) bool {
-		return slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, dir+"/") })
-	})
+// runs says whether a process is the init or supervise of the cluster in dir.
+func runs(pid int, dir string) bool {
+	cmdline, err := os.ReadFile(procFile(pid, "cmdline"))
+	if err != nil {
+		return false // ended meanwhile
+	}
+	args := strings.Split(string(bytes.TrimRight(cmdline, "\x00")), "\x00")
+	return len(args) == 3 && (args[1] == "init" || args[1] == "supervise") && args[2] == dirFlag(dir)
 }
 
-func processes(match func(args []string) bool) ([]int, error) {
+// descendants returns the children of a process, their children and so on.
+func descendants(root int) ([]int, error) {
+	pids, err := running()
+	if err != nil {
+		return nil, err
+	}
+	parents := map[int]int{}
+	for _, pid := range pids {
+		parents[pid] = parent(pid)
+	}
+	return slices.DeleteFunc(pids, func(pid int) bool {
+		for pid != 0 && pid != root {
+			pid = parents[pid]
+		}
+		return pid == 0
+	}), nil
+}
+
+func running() ([]int, error) {
 	entries, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return nil, err
 	}
 	var pids []int
 	for _, e := range entries {
-		cmdline, err := os.ReadFile(filepath.Join(e, "cmdline"))
-		if err != nil || len(cmdline) == 0 {
-			continue // ended meanwhile, a zombie, or a kernel thread
-		}
-		args := strings.Split(string(bytes.TrimRight(cmdline, "\x00")), "\x00")
-		pid, err := strconv.Atoi(filepath.Base(e))
-		if err == nil && pid != os.Getpid() && match(args) {
+		if pid, err := strconv.Atoi(filepath.Base(e)); err == nil && pid != os.Getpid() {
 			pids = append(pids, pid)
 		}
 	}
 	return pids, nil
+}
+
+// parent returns 0 for a process that has none or has ended.
+func parent(pid int) int {
+	stat, err := os.ReadFile(procFile(pid, "stat")) // 7 (name) S 1 ...
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	ppid, _ := strconv.Atoi(fields[1])
+	return ppid
+}
+
+func procFile(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
+
+// handle is a process that stays the same one: pids are used again. It is -1 for a
+// process that has ended.
+type handle int
+
+func open(pid int) (handle, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return -1, nil
+	}
+	if err != nil {
+		return -1, fmt.Errorf("open process %d: %w", pid, err)
+	}
+	return handle(fd), nil
+}
+
+func (h handle) kill() error {
+	if h < 0 {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(int(h), unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return err
+	}
+	return nil
+}
+
+// ended waits until the process has ended. That of a namespace's init ends after all
+// others in there.
+func (h handle) ended(seconds int) (bool, error) {
+	if h < 0 {
+		return true, nil
+	}
+	for range seconds {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(h), Events: unix.POLLIN}}, 1000)
+		if n > 0 {
+			return true, nil
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+func (h handle) close() {
+	if h >= 0 {
+		_ = unix.Close(int(h))
+	}
 }

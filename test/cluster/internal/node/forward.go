@@ -1,16 +1,22 @@
 package node
 
 import (
+	"errors"
 	"io"
 	"net"
+	"time"
 )
 
 // forward hands every connection on l to target, until l is closed.
 func forward(l net.Listener, target string) {
 	for {
 		conn, err := l.Accept()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return
+		}
+		if err != nil { // too many open files, for example: it passes
+			time.Sleep(100 * time.Millisecond)
+			continue
 		}
 		go func() {
 			defer func() { _ = conn.Close() }()

@@ -58,18 +58,50 @@ func arrangeMounts(dir string) error {
 	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("proc: %w", err)
 	}
-	// The data folder keeps what programs write to fixed places of the host.
-	binds := map[string]string{"log": "/var/log", "cni/lib": "/var/lib/cni"}
-	for from, to := range binds {
-		from = filepath.Join(dir, from)
-		if err := errors.Join(os.MkdirAll(from, 0o755), os.MkdirAll(to, 0o755)); err != nil {
+	if err := mountRun(dir); err != nil {
+		return err
+	}
+	if err := mountVar(); err != nil {
+		return fmt.Errorf("/var: %w", err)
+	}
+	return calmKubelet()
+}
+
+// mountVar lets the node write to /var without the host noticing: kubelet and CNI have
+// places there that no flag moves. What it writes is in the data folder.
+func mountVar() error {
+	upper, work := filepath.Join(inside, "var", "upper"), filepath.Join(inside, "var", "work")
+	if err := errors.Join(os.MkdirAll(upper, 0o755), os.MkdirAll(work, 0o755)); err != nil {
+		return err
+	}
+	return unix.Mount("overlay", "/var", "overlay", 0, "lowerdir=/var,upperdir="+upper+",workdir="+work)
+}
+
+// tunables are settings of the whole machine that kubelet insists on. Not one matters
+// to tests, so it sees files that say what it wants to see, and changes nothing.
+var tunables = map[string]string{
+	"vm/overcommit_memory":      "1",
+	"vm/panic_on_oom":           "0",
+	"kernel/panic":              "10",
+	"kernel/panic_on_oops":      "1",
+	"kernel/keys/root_maxkeys":  "1000000",
+	"kernel/keys/root_maxbytes": "25000000",
+}
+
+func calmKubelet() error {
+	for name, value := range tunables {
+		file := filepath.Join("/run/tunables", name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return err
 		}
-		if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("%s: %w", to, err)
+		if err := os.WriteFile(file, []byte(value+"\n"), 0o644); err != nil {
+			return err
+		}
+		if err := unix.Mount(file, filepath.Join("/proc/sys", name), "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("/proc/sys/%s: %w", name, err)
 		}
 	}
-	return mountRun(dir)
+	return nil
 }
 
 // mountRun gives the node a /run of its own, with the data folder in it.

@@ -33,8 +33,13 @@ func (s *supervisor) bringUpNode(ctx context.Context) error {
 	if err := makeCgroups(s.cgroup()); err != nil {
 		return fmt.Errorf("make cgroup folders: %w", err)
 	}
-	images := make(chan error, 1)
-	go func() { images <- s.startRuntime(ctx) }()
+	imported := make(chan struct{})
+	go func() {
+		defer close(imported)
+		if err := s.startRuntime(ctx); err != nil {
+			s.failed(err)
+		}
+	}()
 	plane := controlplane.Options{PortBase: innerAPIPort, Address: nodeAddress, ServiceRange: serviceRange}
 	if err := s.bringUpControlPlane(ctx, plane); err != nil {
 		return err
@@ -57,9 +62,7 @@ func (s *supervisor) bringUpNode(ctx context.Context) error {
 		return err
 	}
 	s.done("node Ready")
-	if err := <-images; err != nil {
-		return err
-	}
+	<-imported
 	err = s.waitFor(ctx, "DNS to answer", func(ctx context.Context) bool { return available(ctx, client, "kube-system", "coredns") })
 	if err != nil {
 		return err
@@ -104,6 +107,7 @@ func (s *supervisor) startStorage(ctx context.Context) error {
 	go func() {
 		if err := storage.Run(ctx, options); err != nil {
 			s.log.Error("Storage ended", "reason", err)
+			s.failed(err)
 		}
 	}()
 	return nil

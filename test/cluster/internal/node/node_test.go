@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +58,22 @@ func TestDownKeepsForeignFolders(t *testing.T) {
 	}
 }
 
+func TestOneClusterPerFolder(t *testing.T) {
+	c := Config{Dir: filepath.Join(t.TempDir(), "data")}
+	if err := c.save(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.save(); err == nil || !strings.Contains(err.Error(), "take it down first") {
+		t.Errorf("the second must be refused, got %v", err)
+	}
+	if err := remove(c.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.save(); err != nil {
+		t.Errorf("after removal: %v", err)
+	}
+}
+
 func TestConfigIsTheSameInside(t *testing.T) {
 	dir := t.TempDir()
 	c := Config{Dir: dir, Level: build.Node, Port: 7}
@@ -95,11 +112,15 @@ func TestFindSeesOnlyItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = stdin.Close(); _ = cmd.Wait() })
-	if got, err := find(dir); err != nil || got != 0 {
-		t.Errorf("found %d, %v: not a cluster", got, err)
+	if got, err := find(dir); err != nil || len(got) != 0 {
+		t.Errorf("found %v, %v: not a cluster", got, err)
 	}
-	if got, err := belonging(dir[:len(dir)-1]); err != nil || len(got) != 0 {
-		t.Errorf("found %v, %v: a folder whose name only begins alike", got, err)
+	family, err := descendants(os.Getpid())
+	if err != nil || !slices.Contains(family, cmd.Process.Pid) {
+		t.Errorf("descendants %v, %v do not have the child %d", family, err, cmd.Process.Pid)
+	}
+	if family, err = descendants(cmd.Process.Pid); err != nil || !slices.Equal(family, []int{cmd.Process.Pid}) {
+		t.Errorf("descendants of a process without children: %v, %v", family, err)
 	}
 }
 

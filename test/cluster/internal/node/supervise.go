@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,9 +20,9 @@ import (
 	"github.com/holdfast-dev/holdfast/test/cluster/internal/build"
 )
 
-// restarts is how often supervise brings back parts that ended by themselves or were
-// killed by a test, in total: more often is a fault that somebody should see.
-const restarts = 50
+// restarts is how often supervise brings back a part that ended by itself or was
+// killed by a test: more often is a fault that somebody should see.
+const restarts = 20
 
 type supervisor struct {
 	Config
@@ -31,8 +32,9 @@ type supervisor struct {
 
 	plane *controlplane.Plane
 
-	mu    sync.Mutex
-	parts []*controlplane.Process
+	mu     sync.Mutex
+	parts  []*controlplane.Process
+	broken error
 }
 
 // Supervise runs all parts of the cluster until it is killed. It reports progress to
@@ -40,6 +42,9 @@ type supervisor struct {
 func Supervise(dir string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	for _, fd := range []int{progressFD, listenerFD} {
+		syscall.CloseOnExec(fd) // ours alone: up must see the end of the pipe when we die
+	}
 	s := &supervisor{
 		start:    time.Now(),
 		progress: os.NewFile(progressFD, "progress"),
@@ -114,7 +119,14 @@ func (s *supervisor) watch(parts ...*controlplane.Process) {
 	s.parts = append(s.parts, parts...)
 }
 
-// failure says which part has ended, if any has.
+// failed notes that something which is no process of its own cannot go on.
+func (s *supervisor) failed(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = errors.Join(s.broken, err)
+}
+
+// failure says what has ended that should run, if anything has.
 func (s *supervisor) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,34 +135,28 @@ func (s *supervisor) failure() error {
 			return p.Failure()
 		}
 	}
-	return nil
+	return s.broken
 }
 
 // keep starts parts again that have ended, like the service manager of a real node.
 func (s *supervisor) keep(ctx context.Context) {
-	ended := make(chan *controlplane.Process)
-	await := func(p *controlplane.Process) {
+	for _, p := range s.parts {
+		go s.keepPart(p)
+	}
+	<-ctx.Done()
+}
+
+func (s *supervisor) keepPart(p *controlplane.Process) {
+	for range restarts {
 		<-p.Exited()
 		time.Sleep(time.Second) // whoever killed it wants to see it gone
-		ended <- p
-	}
-	for _, p := range s.parts {
-		go await(p)
-	}
-	for range restarts {
-		select {
-		case <-ctx.Done():
+		s.log.Warn("Part ended and is started again", "reason", p.Failure())
+		if err := p.Start(); err != nil {
+			s.log.Error("Part could not be started", "reason", err)
 			return
-		case p := <-ended:
-			s.log.Warn("Part ended and is started again", "reason", p.Failure())
-			if err := p.Start(); err != nil {
-				s.log.Error("Part could not be started", "reason", err)
-				return
-			}
-			go await(p)
 		}
 	}
-	s.log.Error("Parts end all the time; giving up")
+	s.log.Error("Part ends all the time and is left alone", "part", p.Name)
 }
 
 // done reports a step with the seconds since the start.

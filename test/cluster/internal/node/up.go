@@ -30,19 +30,17 @@ const (
 // Up starts the cluster in the background and returns when it is ready. Progress
 // goes to out.
 func Up(ctx context.Context, c Config, out io.Writer) error {
-	if pid, err := find(c.Dir); err != nil || pid != 0 {
-		return errors.Join(err, alreadyRunning(c, pid))
+	pids, err := find(c.Dir)
+	if err != nil {
+		return err
 	}
-	if _, err := os.Stat(c.file("cluster.json")); err == nil {
-		return fmt.Errorf("%s holds the rest of an earlier cluster: take it down first", c.Dir)
+	if len(pids) > 0 {
+		return fmt.Errorf("a cluster runs in %s already (pid %d): use it with KUBECONFIG=%s, or take it down first", c.Dir, pids[0], c.Kubeconfig())
 	}
-	if err := check(c); err != nil {
+	if err := c.save(); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(c.file("log"), 0o755); err != nil {
-		return err
-	}
-	if err := c.save(); err != nil {
 		return err
 	}
 	cmd, progress, err := start(c)
@@ -60,13 +58,6 @@ func Up(ctx context.Context, c Config, out io.Writer) error {
 		return fmt.Errorf("%w\nlogs are in %s; take it down before the next try", err, c.file("log"))
 	}
 	return cmd.Process.Release()
-}
-
-func alreadyRunning(c Config, pid int) error {
-	if pid == 0 {
-		return nil
-	}
-	return fmt.Errorf("a cluster runs in %s already (pid %d): use it with KUBECONFIG=%s, or take it down first", c.Dir, pid, c.Kubeconfig())
 }
 
 // start runs init or supervise with a pipe for progress. What it starts outlives us.
