@@ -3,12 +3,15 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
+# The same for every target: what one compiles, the next finds in Go's cache.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -buildvcs=false
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TOOL := hack/tool.sh
 # Modules of the repository that hold code of ours (test/cluster/parts only pin what is built from elsewhere).
 MODULES := . test/cluster
-GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION)"
+GO_BUILD := go build -ldflags "-s -w -X main.version=$(VERSION)"
 
 # The test cluster: make cluster-up LEVEL=control-plane DIR=.cluster-b PORT=17443 KUBERNETES=1.34.4 AUDIT=true
 LEVEL ?= node
@@ -26,7 +29,7 @@ help: ## List the targets
 .PHONY: generate
 generate: ## Regenerate everything that is generated
 	$(TOOL) controller-gen rbac:roleName=holdfast-operator paths=./cmd/... output:rbac:dir=config/rbac
-	for m in $(MODULES) $(wildcard test/cluster/parts/*); do (cd $$m && go mod tidy); done
+	for m in $(MODULES); do (cd $$m && go mod tidy); done
 
 .PHONY: lint
 lint: ## Check style and the import arrows
@@ -73,7 +76,7 @@ run: ## Run the operator on this machine against the current kubeconfig
 ##@ Test cluster
 .PHONY: $(CLUSTER)
 $(CLUSTER):
-	cd test/cluster && go build -buildvcs=false -o $(CURDIR)/$(CLUSTER) .
+	cd test/cluster && go build -o $(CURDIR)/$(CLUSTER) .
 
 .PHONY: assets
 assets: $(CLUSTER) ## Build etcd and Kubernetes' control plane once, for API tests
@@ -82,6 +85,10 @@ assets: $(CLUSTER) ## Build etcd and Kubernetes' control plane once, for API tes
 .PHONY: images
 images: $(CLUSTER) ## Build all parts and images of the node once
 	$(CLUSTER) build --level=node --kubernetes=$(KUBERNETES) --link=bin/k8s
+
+.PHONY: pins
+pins: ## Tidy the module files the parts are built from, after a change of version
+	for m in test/cluster/parts/*/; do (cd $$m && GOFLAGS= go mod tidy); done
 
 .PHONY: cluster-up
 cluster-up: $(CLUSTER) ## Start a cluster (LEVEL=node|control-plane) and write DIR/kubeconfig

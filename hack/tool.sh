@@ -18,7 +18,7 @@ if [ ! -x "$dir/$name" ]; then
   trap 'rm -rf "$tmp"' EXIT
   # A released tool is built with the dependencies of its own release: GOFLAGS and
   # workspaces of the caller do not apply.
-  GOFLAGS=-buildvcs=false GOWORK=off CGO_ENABLED=0 GOBIN=$tmp go install "$package@$version"
+  GOFLAGS='-trimpath -buildvcs=false' GOWORK=off CGO_ENABLED=0 GOBIN=$tmp go install "$package@$version"
   # Another checkout may have been faster: then its build is as good as ours.
   mv -T "$tmp" "$dir" 2>/dev/null || [ -x "$dir/$name" ]
   rm -rf "$tmp"

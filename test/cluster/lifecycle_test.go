@@ -85,6 +85,15 @@ func TestControlPlanes(t *testing.T) {
 	if out, err := exec.Command("grep", "--count", `"verb":"create".*"requestObject".*"name":"who"`, b.dir+"/audit.log").Output(); err != nil || strings.TrimSpace(string(out)) != "1" {
 		t.Errorf("the audit log must have the body of the write once, got %s, %v", out, err)
 	}
+	// A part that dies comes back, as on a real machine.
+	etcd, err := strconv.Atoi(output(t, "pgrep", "--full", "etcd.*--data-dir="+b.dir+"/")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(etcd, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	b.shows(t, 30*time.Second, "b", "get", "configmap", "who", "--output=jsonpath={.data.name}")
 	b.down(t)
 	sameMachine(t, before)
 }
