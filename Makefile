@@ -60,7 +60,7 @@ test-api: assets ## Run what needs an API server
 
 .PHONY: test-e2e
 test-e2e: images build ## Run the test cluster's own tests and the journeys on a real node (needs root)
-	cd test/cluster && go test -count=1 -v -timeout 20m .
+	cd test/cluster && go test -count=1 -p 1 -parallel 8 -v -timeout 20m ./...
 	go test -count=1 -v -timeout 20m ./test/e2e
 
 ##@ Programs
