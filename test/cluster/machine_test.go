@@ -29,7 +29,7 @@ func machine(t *testing.T) map[string][]string {
 			"kernel.keys.root_maxkeys", "kernel.keys.root_maxbytes", "net.ipv4.ip_forward"),
 		"files": glob(t, "/run/netns", "/run/containerd", "/run/holdfast", "/run/nri", "/run/xtables.lock", "/run/flannel",
 			"/var/log/pods", "/var/log/containers", "/var/lib/cni*", "/var/lib/kubelet*", "/var/lib/containerd*",
-			"/opt/cni", "/opt/containerd", "/etc/cni", "/etc/kubernetes", "/tmp/cluster-*/data"),
+			"/opt/cni", "/opt/containerd", "/etc/cni", "/etc/kubernetes", os.TempDir()+"/cluster-*/data"),
 	}
 }
 
