@@ -1,0 +1,38 @@
+package v1alpha1
+
+// Types of conditions. Ready and Applied are always there; Reconciling and Stalled only
+// while they are True.
+const (
+	// ConditionReady sums up: applied, healthy, and about the current generation.
+	ConditionReady = "Ready"
+	// ConditionApplied says that the API server accepted every object due now.
+	ConditionApplied = "Applied"
+	// ConditionReconciling says that work on this generation is in progress.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled says that nothing will move without an edit or outside help.
+	ConditionStalled = "Stalled"
+)
+
+// Reasons of conditions.
+const (
+	// ReasonReconciled is set when everything is as declared.
+	ReasonReconciled = "Reconciled"
+	// ReasonProgressing is set while a change is rolling out.
+	ReasonProgressing = "Progressing"
+	// ReasonComponentDegraded is set when something that should run does not, and why is known.
+	ReasonComponentDegraded = "ComponentDegraded"
+	// ReasonRolloutTimedOut is set when a rollout made no progress within its deadline.
+	ReasonRolloutTimedOut = "RolloutTimedOut"
+	// ReasonInvalidSpec is set when the spec can never work; only an edit helps.
+	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonApplyFailed is set when the API server refused an object or could not be reached.
+	ReasonApplyFailed = "ApplyFailed"
+	// ReasonPruneFailed is set when an object that is no longer wanted could not be deleted.
+	ReasonPruneFailed = "PruneFailed"
+	// ReasonNameConflict is set when an object of somebody else has the name of a child.
+	ReasonNameConflict = "NameConflict"
+	// ReasonSuspended is set while spec.suspend keeps the operator from writing.
+	ReasonSuspended = "Suspended"
+	// ReasonInternalError is set when something could not be read, so that nothing is known.
+	ReasonInternalError = "InternalError"
+)

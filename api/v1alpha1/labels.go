@@ -1,0 +1,60 @@
+package v1alpha1
+
+// Labels that everybody knows, on all children. The name is the type of the component,
+// instance and part-of are the object, component is the component.
+const (
+	LabelName      = "app.kubernetes.io/name"
+	LabelInstance  = "app.kubernetes.io/instance" // on pods too
+	LabelComponent = "app.kubernetes.io/component"
+	LabelPartOf    = "app.kubernetes.io/part-of"
+	LabelVersion   = "app.kubernetes.io/version"
+
+	// LabelManagedBy has the value ManagedBy on children and pods. The caches of the
+	// operator select on it, and it is part of every selector.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	ManagedBy      = "holdfast"
+)
+
+// Labels of ours.
+const (
+	// LabelWorkload is the stable id of a workload, "<kind>-<name of the child when it was
+	// created>", on the child and its pods. With LabelManagedBy it is the whole selector.
+	LabelWorkload = "apps.holdfast.dev/workload"
+
+	// LabelOwnerUID and LabelOwnerKind say whose a child is, also when its
+	// ownerReference was stripped.
+	LabelOwnerUID  = "apps.holdfast.dev/owner-uid"
+	LabelOwnerKind = "apps.holdfast.dev/owner-kind"
+)
+
+// Annotations.
+const (
+	// AnnotationApplied is the hash of the apply configuration that made the child what it
+	// is. An equal hash and equal fields mean that there is nothing to write.
+	AnnotationApplied = "apps.holdfast.dev/applied"
+
+	// AnnotationConfig, on a pod template, is the hash of the configuration the pods
+	// consume: when it changes, they are replaced.
+	AnnotationConfig = "apps.holdfast.dev/config"
+
+	// AnnotationRestartedAt, on a pod template, repeats spec.update.restartedAt.
+	AnnotationRestartedAt = "apps.holdfast.dev/restarted-at"
+
+	// AnnotationAdopt, set to "true" on an object by its owner, lets Holdfast take it over.
+	AnnotationAdopt = "apps.holdfast.dev/adopt"
+
+	// AnnotationPrune, set to PruneDisabled on a child, keeps it from being deleted when it
+	// is no longer wanted.
+	AnnotationPrune = "apps.holdfast.dev/prune"
+	PruneDisabled   = "disabled"
+
+	// AnnotationContainer, on an adopted workload, names the container that is ours when
+	// it has another name than we would have given it.
+	AnnotationContainer = "apps.holdfast.dev/container"
+)
+
+// Field managers. Changing one strands every field it owns.
+const (
+	FieldManager       = "holdfast"
+	FieldManagerStatus = "holdfast-status"
+)

@@ -1,0 +1,516 @@
+package v1alpha1_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/yaml"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// maxCRD is what an API server accepts as annotations of an object: `kubectl apply` keeps
+// the whole CRD in one of them.
+const maxCRD = 256 * 1024
+
+// surface is what a kind shows to somebody who never opens an object.
+type surface struct {
+	shortName     string
+	columns, wide []string
+	scale         *apiextensionsv1.CustomResourceSubresourceScale
+}
+
+var surfaces = map[string]surface{
+	"AppService": {
+		shortName: "appsvc",
+		columns:   []string{"Ready", "Reason", "Replicas", "Image", "Age"},
+		wide:      []string{"URL", "Message"},
+		scale: &apiextensionsv1.CustomResourceSubresourceScale{
+			SpecReplicasPath:   ".spec.replicas",
+			StatusReplicasPath: ".status.replicas",
+			LabelSelectorPath:  new(".status.selector"),
+		},
+	},
+}
+
+func TestSchemasKeepTheRules(t *testing.T) {
+	types := kinds(t)
+	for kind, crd := range crds(t) {
+		t.Run(kind, func(t *testing.T) {
+			if types[kind] == nil {
+				t.Fatalf("%s has a CRD but is not registered with AddToScheme", kind)
+			}
+			for _, version := range crd.Spec.Versions {
+				for _, violation := range lint(types[kind], version.Schema.OpenAPIV3Schema) {
+					t.Error(violation)
+				}
+			}
+		})
+		delete(types, kind)
+	}
+	for kind := range types {
+		t.Errorf("%s is registered with AddToScheme but has no CRD", kind)
+	}
+}
+
+func TestCRDs(t *testing.T) {
+	for kind, crd := range crds(t) {
+		t.Run(kind, func(t *testing.T) {
+			want, known := surfaces[kind]
+			if !known {
+				t.Fatalf("say in surfaces what %s shows", kind)
+			}
+			if crd.size > maxCRD {
+				t.Errorf("the CRD has %d bytes of JSON, more than the %d that `kubectl apply` can store", crd.size, maxCRD)
+			}
+			t.Logf("the CRD has %d bytes of JSON, %d %% of what `kubectl apply` can store", crd.size, 100*crd.size/maxCRD)
+
+			names := crd.Spec.Names
+			if diff := cmp.Diff([]string{want.shortName}, names.ShortNames); diff != "" {
+				t.Errorf("short names (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([]string{"holdfast"}, names.Categories); diff != "" {
+				t.Errorf("categories (-want +got):\n%s", diff)
+			}
+			if crd.Spec.Scope != apiextensionsv1.NamespaceScoped {
+				t.Errorf("scope %s, want Namespaced", crd.Spec.Scope)
+			}
+			for _, version := range crd.Spec.Versions {
+				if version.Subresources == nil || version.Subresources.Status == nil {
+					t.Fatalf("%s has no status subresource: users could write it", version.Name)
+				}
+				if diff := cmp.Diff(want.scale, version.Subresources.Scale); diff != "" {
+					t.Errorf("scale subresource of %s (-want +got):\n%s", version.Name, diff)
+				}
+				var columns, wide []string
+				for _, column := range version.AdditionalPrinterColumns {
+					if column.Priority == 0 {
+						columns = append(columns, column.Name)
+						continue
+					}
+					wide = append(wide, column.Name)
+				}
+				if diff := cmp.Diff(want.columns, columns); diff != "" {
+					t.Errorf("columns of %s (-want +got):\n%s", version.Name, diff)
+				}
+				if diff := cmp.Diff(want.wide, wide); diff != "" {
+					t.Errorf("wide columns of %s (-want +got):\n%s", version.Name, diff)
+				}
+			}
+		})
+	}
+}
+
+type crd struct {
+	apiextensionsv1.CustomResourceDefinition
+	size int // of its JSON
+}
+
+// crds reads the generated CRDs, by kind.
+func crds(t *testing.T) map[string]crd {
+	t.Helper()
+	files, err := filepath.Glob("../../config/crd/apps.holdfast.dev_*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]crd{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		json, err := yaml.YAMLToJSONStrict(content)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		c := crd{size: len(json)}
+		if err := yaml.UnmarshalStrict(json, &c.CustomResourceDefinition); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if c.Kind == "CustomResourceDefinition" {
+			found[c.Spec.Names.Kind] = c
+		}
+	}
+	if len(found) == 0 {
+		t.Fatal("no CRDs in config/crd: run `make generate`")
+	}
+	return found
+}
+
+// kinds are the Go types of everything that is registered and has a list.
+func kinds(t *testing.T) map[string]reflect.Type {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := appsapi.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	types := scheme.KnownTypes(appsapi.GroupVersion)
+	found := map[string]reflect.Type{}
+	for kind, typ := range types {
+		if _, listed := types[kind+"List"]; listed {
+			found[kind] = typ
+		}
+	}
+	return found
+}
+
+// linter holds a schema against the rules of our API. It walks the Go types beside it,
+// and so knows which fields are ours: where the type of a field comes from another
+// package, only what we say about the field is checked, not what is inside.
+type linter struct {
+	own        string // import path of our types
+	violations []string
+}
+
+// lint returns what is wrong with the schema of a type, in the order of its paths.
+func lint(root reflect.Type, schema *apiextensionsv1.JSONSchemaProps) []string {
+	l := &linter{own: root.PkgPath()}
+	l.value("", root, schema)
+	return l.violations
+}
+
+func (l *linter) addf(path, format string, args ...any) {
+	l.violations = append(l.violations, strings.TrimPrefix(path, ".")+": "+fmt.Sprintf(format, args...))
+}
+
+func (l *linter) foreign(t reflect.Type) bool { return t.PkgPath() != "" && t.PkgPath() != l.own }
+
+// value checks one schema, and what is below it if that is ours.
+func (l *linter) value(path string, t reflect.Type, schema *apiextensionsv1.JSONSchemaProps) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	for _, rule := range schema.XValidations {
+		if rule.Message == "" && rule.MessageExpression == "" {
+			l.addf(path, "the rule %q has no message", rule.Rule)
+		}
+	}
+	l.scalar(path, schema)
+	switch {
+	case !l.foreign(t) && !matches(t, schema):
+		l.addf(path, "%s in the CRD, %s in Go: run `make generate`", schema.Type, t.Kind())
+	case schema.Type == "array":
+		l.list(path, schema)
+		if !l.foreign(t) && schema.Items != nil && schema.Items.Schema != nil {
+			l.value(path+"[]", t.Elem(), schema.Items.Schema)
+		}
+	case l.foreign(t):
+	case schema.AdditionalProperties != nil:
+		l.dictionary(path, t, schema)
+	case schema.Type == "object":
+		l.object(path, t, schema)
+	}
+}
+
+// matches tells whether what is below schema can be found below t.
+func matches(t reflect.Type, schema *apiextensionsv1.JSONSchemaProps) bool {
+	switch {
+	case schema.Type == "array":
+		return t.Kind() == reflect.Slice
+	case schema.AdditionalProperties != nil:
+		return t.Kind() == reflect.Map
+	case schema.Type == "object":
+		return t.Kind() == reflect.Struct
+	}
+	return true
+}
+
+var pascalCase = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+
+// scalar checks that a single value is bounded.
+func (l *linter) scalar(path string, schema *apiextensionsv1.JSONSchemaProps) {
+	for _, value := range schema.Enum {
+		if word := strings.Trim(string(value.Raw), `"`); !pascalCase.MatchString(word) {
+			l.addf(path, "enum value %q is not in PascalCase", word)
+		}
+	}
+	switch {
+	case schema.XIntOrString:
+		if schema.MaxLength == nil && schema.Pattern == "" {
+			l.addf(path, "an int-or-string needs maxLength or a pattern for its strings")
+		}
+	case schema.Type == "string":
+		if schema.MaxLength == nil && len(schema.Enum) == 0 && schema.Format != "date-time" {
+			l.addf(path, "a string needs maxLength or an enum")
+		}
+	case schema.Type == "integer":
+		if schema.Minimum == nil {
+			l.addf(path, "an integer needs a minimum")
+		}
+		if schema.Format != "int32" && schema.Format != "int64" {
+			l.addf(path, "an integer is an int32 or an int64, not %q", schema.Format)
+		}
+	case schema.Type == "number":
+		l.addf(path, "no floats: they do not survive a round trip")
+	}
+}
+
+// list checks what a list says about itself.
+func (l *linter) list(path string, schema *apiextensionsv1.JSONSchemaProps) {
+	if schema.MaxItems == nil {
+		l.addf(path, "a list needs maxItems")
+	}
+	if schema.XListType == nil {
+		l.addf(path, "a list needs x-kubernetes-list-type")
+		return
+	}
+	if *schema.XListType != "map" || schema.Items == nil || schema.Items.Schema == nil {
+		return
+	}
+	item := schema.Items.Schema
+	for _, key := range schema.XListMapKeys {
+		if !slices.Contains(item.Required, key) && item.Properties[key].Default == nil {
+			l.addf(path, "the list key %q is neither required nor defaulted", key)
+		}
+	}
+}
+
+// dictionary checks a map.
+func (l *linter) dictionary(path string, t reflect.Type, schema *apiextensionsv1.JSONSchemaProps) {
+	if schema.MaxProperties == nil {
+		l.addf(path, "a map needs maxProperties")
+	}
+	value := schema.AdditionalProperties.Schema
+	if value == nil || value.Type == "object" {
+		l.addf(path, "no maps of objects: make it a list with listType=map")
+		return
+	}
+	l.value(path+"{}", t.Elem(), value)
+}
+
+// object checks a struct field by field, and that Go and schema know the same fields.
+func (l *linter) object(path string, t reflect.Type, schema *apiextensionsv1.JSONSchemaProps) {
+	fields, envelope := l.fields(t)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		property, found := schema.Properties[name]
+		if !found {
+			l.addf(path+"."+name, "missing in the CRD: run `make generate`")
+			continue
+		}
+		l.description(path+"."+name, name, property.Description)
+		l.value(path+"."+name, fields[name], &property)
+	}
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		if fields[name] == nil && !envelope[name] {
+			l.addf(path+"."+name, "missing in the Go type: run `make generate`")
+		}
+	}
+}
+
+// maxLine is the room that `kubectl explain` has in a line.
+const maxLine = 76
+
+// description checks that a text begins with the name of its field, and that its lines
+// are not broken again.
+func (l *linter) description(path, name, text string) {
+	if word, _, _ := strings.Cut(text, " "); word != name {
+		l.addf(path, "the description must begin with %q, not with %q", name, word)
+	}
+	if !strings.Contains(text, "\n") {
+		return
+	}
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); len(line) > maxLine {
+			l.addf(path, "`kubectl explain` breaks lines after %d characters: %q", maxLine, line)
+		}
+	}
+}
+
+// fields are the fields of a struct by their JSON names. What a struct embeds from
+// another package is the envelope that every object has (kind, metadata), not ours.
+func (l *linter) fields(t reflect.Type) (fields map[string]reflect.Type, envelope map[string]bool) {
+	fields, envelope = map[string]reflect.Type{}, map[string]bool{}
+	for i := range t.NumField() {
+		field := t.Field(i)
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		inline := name == "" && (options == "" || strings.Contains(options, "inline"))
+		switch {
+		case field.Anonymous && !inline && l.foreign(field.Type):
+			envelope[name] = true
+		case field.Anonymous && inline:
+			inner, more := l.fields(field.Type)
+			maps.Copy(envelope, more)
+			if l.foreign(field.Type) {
+				for name := range inner {
+					envelope[name] = true
+				}
+				continue
+			}
+			maps.Copy(fields, inner)
+		default:
+			fields[name] = field.Type
+		}
+	}
+	return fields, envelope
+}
+
+type (
+	// outside has fields of types that are not ours.
+	outside struct {
+		Time    metav1.Time         `json:"time"`
+		Percent *intstr.IntOrString `json:"percent"`
+		Probe   *corev1.Probe       `json:"probe"`
+		Env     []corev1.EnvVar     `json:"env"`
+		Policy  corev1.PullPolicy   `json:"policy"`
+	}
+	object struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata"`
+		inner             `json:",inline"`
+	}
+	inner struct {
+		Name string `json:"name"`
+	}
+)
+
+// TestLint shows that each rule can be broken, and how it is told.
+func TestLint(t *testing.T) {
+	type (
+		number struct {
+			Count int32 `json:"count"`
+		}
+		list struct {
+			Items []string `json:"items"`
+		}
+		named struct {
+			Items []inner `json:"items"`
+		}
+		labels struct {
+			Labels map[string]string `json:"labels"`
+		}
+	)
+	tests := map[string]struct {
+		typ    any
+		schema string // of the properties
+		want   []string
+	}{
+		"all is well": {typ: object{}, schema: `
+apiVersion: {type: string}
+kind: {type: string}
+metadata: {type: object}
+name: {type: string, maxLength: 63, description: name of it., x-kubernetes-validations: [{rule: "true", message: never seen}]}`},
+		"inside of other people's types": {typ: outside{}, schema: `
+time: {type: string, format: date-time, description: time of day.}
+percent: {x-kubernetes-int-or-string: true, pattern: "^[0-9]%$", description: percent of it.}
+probe: {type: object, description: probe it., properties: {exec: {type: object, properties: {command: {type: array}}}}}
+env: {type: array, maxItems: 3, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name], description: env of it., items: {type: object, required: [name], properties: {name: {type: string}}}}
+policy: {type: string, enum: [Always], description: policy of it.}`},
+		"outside of other people's types": {
+			typ: outside{}, schema: `
+time: {type: string, format: date-time}
+percent: {x-kubernetes-int-or-string: true, description: percent of it.}
+probe: {type: object, description: A probe.}
+env: {type: array, description: env of it., items: {type: object}}
+policy: {type: string, description: policy of it.}`,
+			want: []string{
+				"env: a list needs maxItems",
+				"env: a list needs x-kubernetes-list-type",
+				"percent: an int-or-string needs maxLength or a pattern for its strings",
+				"policy: a string needs maxLength or an enum",
+				`probe: the description must begin with "probe", not with "A"`,
+				`time: the description must begin with "time", not with ""`,
+			},
+		},
+		"another description": {
+			typ: inner{}, schema: `name: {type: string, maxLength: 9, description: Names it.}`,
+			want: []string{`name: the description must begin with "name", not with "Names"`},
+		},
+		"long line of a description": {
+			typ: inner{}, schema: `name: {type: string, maxLength: 9, description: "name of ` + strings.Repeat("x", 68) + `\nand more."}`,
+		},
+		"too long line of a description": {
+			typ: inner{}, schema: `name: {type: string, maxLength: 9, description: "name of ` + strings.Repeat("x", 69) + `\nand more."}`,
+			want: []string{"name: `kubectl explain` breaks lines after 76 characters: \"name of " + strings.Repeat("x", 69) + `"`},
+		},
+		"long description of one line": {
+			typ: inner{}, schema: `name: {type: string, maxLength: 9, description: "name of ` + strings.Repeat("x ", 99) + `"}`,
+		},
+		"unbounded string": {
+			typ: inner{}, schema: `name: {type: string, description: name of it.}`,
+			want: []string{"name: a string needs maxLength or an enum"},
+		},
+		"a format is no bound": {
+			typ: inner{}, schema: `name: {type: string, format: uri, description: name of it.}`,
+			want: []string{"name: a string needs maxLength or an enum"},
+		},
+		"shouted enum": {
+			typ: inner{}, schema: `name: {type: string, enum: [Right, wrong, NOT_THIS], description: name of it.}`,
+			want: []string{`name: enum value "wrong" is not in PascalCase`, `name: enum value "NOT_THIS" is not in PascalCase`},
+		},
+		"unbounded number": {
+			typ: number{}, schema: `count: {type: integer, format: int32, description: count of it.}`,
+			want: []string{"count: an integer needs a minimum"},
+		},
+		"number of no size": {
+			typ: number{}, schema: `count: {type: integer, minimum: 0, description: count of it.}`,
+			want: []string{`count: an integer is an int32 or an int64, not ""`},
+		},
+		"float": {
+			typ: number{}, schema: `count: {type: number, minimum: 0, description: count of it.}`,
+			want: []string{"count: no floats: they do not survive a round trip"},
+		},
+		"unbounded list": {
+			typ: list{}, schema: `items: {type: array, x-kubernetes-list-type: set, description: items of it., items: {type: string}}`,
+			want: []string{"items: a list needs maxItems", "items[]: a string needs maxLength or an enum"},
+		},
+		"list of no type": {
+			typ: list{}, schema: `items: {type: array, maxItems: 2, description: items of it., items: {type: string, maxLength: 9}}`,
+			want: []string{"items: a list needs x-kubernetes-list-type"},
+		},
+		"list key that may be missing": {
+			typ: named{}, schema: `
+items:
+  {type: array, maxItems: 2, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name], description: items of it.,
+   items: {type: object, properties: {name: {type: string, maxLength: 9, description: name of it.}}}}`,
+			want: []string{`items: the list key "name" is neither required nor defaulted`},
+		},
+		"list key with a default": {typ: named{}, schema: `
+items:
+  {type: array, maxItems: 2, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name], description: items of it.,
+   items: {type: object, properties: {name: {type: string, default: web, maxLength: 9, description: name of it.}}}}`},
+		"unbounded map": {
+			typ: labels{}, schema: `labels: {type: object, description: labels of it., additionalProperties: {type: string}}`,
+			want: []string{"labels: a map needs maxProperties", "labels{}: a string needs maxLength or an enum"},
+		},
+		"map of objects": {
+			typ: labels{}, schema: `labels: {type: object, maxProperties: 3, description: labels of it., additionalProperties: {type: object}}`,
+			want: []string{"labels: no maps of objects: make it a list with listType=map"},
+		},
+		"rule without a message": {
+			typ: inner{}, schema: `name: {type: string, maxLength: 9, description: name of it., x-kubernetes-validations: [{rule: self != ''}]}`,
+			want: []string{`name: the rule "self != ''" has no message`},
+		},
+		"CRD of another time": {
+			typ: inner{}, schema: `title: {type: string}`,
+			want: []string{"name: missing in the CRD: run `make generate`", "title: missing in the Go type: run `make generate`"},
+		},
+		"CRD of another type": {
+			typ: inner{}, schema: `name: {type: array, maxItems: 2, x-kubernetes-list-type: set, description: name of it., items: {type: string}}`,
+			want: []string{"name: array in the CRD, string in Go: run `make generate`"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			schema := apiextensionsv1.JSONSchemaProps{Type: "object"}
+			if err := yaml.UnmarshalStrict([]byte(tc.schema), &schema.Properties); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, lint(reflect.TypeOf(tc.typ), &schema)); diff != "" {
+				t.Errorf("violations (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
