@@ -1,0 +1,114 @@
+package desired
+
+import (
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// Owner is the application that children belong to.
+type Owner struct {
+	APIVersion, Kind string
+	Namespace, Name  string
+	UID              types.UID
+}
+
+// ID tells children apart within a namespace.
+type ID struct {
+	Kind schema.GroupVersionKind
+	Name string
+}
+
+// Child is an object that a component needs.
+type Child struct {
+	ID
+	// Render says what it must look like, given how it is now; live is nil when it does
+	// not exist. Only what is immutable, or carried over on adoption, is taken from live.
+	Render func(live runtime.Object) (*Config, error)
+}
+
+// Refusal is why an existing object cannot become ours although its owner would let us.
+type Refusal struct{ Why string }
+
+func (r *Refusal) Error() string { return r.Why }
+
+// Config is an apply configuration on its way to the API server.
+type Config struct {
+	body  any // the apply configuration; meta points into it
+	meta  *metav1ac.ObjectMetaApplyConfiguration
+	hash  string
+	carry func() // adds what is sent but not held, see Deployment
+}
+
+func newConfig(body any, meta *metav1ac.ObjectMetaApplyConfiguration) (*Config, error) {
+	content, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", *meta.Name, err)
+	}
+	return &Config{body: body, meta: meta, hash: digest(content)[:16]}, nil
+}
+
+// Hash is equal for equal configurations.
+func (c *Config) Hash() string { return c.hash }
+
+// Labels are the labels we hold.
+func (c *Config) Labels() map[string]string { return c.meta.Labels }
+
+// Annotations are the annotations we hold, apart from the hash.
+func (c *Config) Annotations() map[string]string { return c.meta.Annotations }
+
+// Fields are all fields we hold, outside of metadata.
+func (c *Config) Fields() (map[string]any, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.body)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration of %s: %w", *c.meta.Name, err)
+	}
+	for _, key := range []string{"apiVersion", "kind", "metadata", "status"} {
+		delete(fields, key)
+	}
+	return fields, nil
+}
+
+// Patch is the body of the apply. uid and resourceVersion are its preconditions: the
+// object we looked at, unchanged since, or with resourceVersion "1" alone none at all.
+// It must be the last use of the configuration.
+func (c *Config) Patch(uid types.UID, resourceVersion string) ([]byte, error) {
+	c.meta.WithAnnotations(map[string]string{appsapi.AnnotationApplied: c.hash})
+	c.meta.WithResourceVersion(resourceVersion)
+	if uid != "" {
+		c.meta.WithUID(uid)
+	}
+	if c.carry != nil {
+		c.carry()
+	}
+	return json.Marshal(c.body)
+}
+
+// ownerReference makes the garbage collector delete the child with its owner.
+func ownerReference(o Owner) *metav1ac.OwnerReferenceApplyConfiguration {
+	return metav1ac.OwnerReference().
+		WithAPIVersion(o.APIVersion).WithKind(o.Kind).WithName(o.Name).WithUID(o.UID).
+		WithController(true).WithBlockOwnerDeletion(true)
+}
+
+// adopted says whether the object was somebody else's and its owner let us in.
+func adopted(live metav1.Object) bool {
+	return live.GetAnnotations()[appsapi.AnnotationAdopt] == "true"
+}
+
+// convert turns a core type into its apply configuration: both have the same JSON.
+func convert[T any](in any) (*T, error) {
+	content, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	out := new(T)
+	return out, json.Unmarshal(content, out)
+}

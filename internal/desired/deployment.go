@@ -1,0 +1,119 @@
+package desired
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// KindDeployment is the kind of the workload of a service.
+var KindDeployment = appsv1.SchemeGroupVersion.WithKind("Deployment")
+
+// Kubernetes' own default, written down: what we hold must not depend on it.
+const defaultProgressDeadline = 600
+
+// deployment is the workload of a service.
+func deployment(owner Owner, c appsapi.Component, name string) Child {
+	return Child{
+		ID: ID{Kind: KindDeployment, Name: name},
+		Render: func(live runtime.Object) (*Config, error) {
+			current, _ := live.(*appsv1.Deployment)
+			return renderDeployment(owner, c, name, current)
+		},
+	}
+}
+
+func renderDeployment(owner Owner, c appsapi.Component, name string, live *appsv1.Deployment) (*Config, error) {
+	service := *c.Service
+	workload := WorkloadID(KindDeployment.Kind, name)
+	main, err := ourContainer(live)
+	if err != nil {
+		return nil, err
+	}
+	template, err := podTemplate(owner, workload, main, service)
+	if err != nil {
+		return nil, &Refusal{Why: err.Error()}
+	}
+	spec := appsv1ac.DeploymentSpec().WithTemplate(template).
+		WithProgressDeadlineSeconds(defaultProgressDeadline).
+		WithStrategy(strategy(service.Update))
+	if s := service.Update.ProgressDeadlineSeconds; s != 0 {
+		spec.WithProgressDeadlineSeconds(s)
+	}
+	if s := service.Update.MinReadySeconds; s != 0 {
+		spec.WithMinReadySeconds(s)
+	}
+	spec.Replicas = service.Replicas
+	// A selector cannot change: an adopted Deployment keeps its own.
+	if live == nil || ownSelector(live, workload) {
+		spec.WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(workload)))
+	}
+	d := appsv1ac.Deployment(name, owner.Namespace).
+		WithLabels(childLabels(owner, c, "service", service.Image)).
+		WithLabels(map[string]string{appsapi.LabelWorkload: workload}).
+		WithOwnerReferences(ownerReference(owner)).
+		WithSpec(spec)
+	if main != containerName {
+		d.WithAnnotations(map[string]string{appsapi.AnnotationContainer: main})
+	}
+	config, err := newConfig(d, d.ObjectMetaApplyConfiguration)
+	if err != nil {
+		return nil, err
+	}
+	// A field that we once set and no longer send would fall back to 1. So the live count
+	// goes along, pinned by the resourceVersion of the apply, but is not held.
+	if service.Replicas == nil && live != nil {
+		config.carry = func() { spec.Replicas = live.Spec.Replicas }
+	}
+	return config, nil
+}
+
+func strategy(u appsapi.UpdateSettings) *appsv1ac.DeploymentStrategyApplyConfiguration {
+	surge, unavailable := intstr.FromInt32(1), intstr.FromInt32(0)
+	if u.MaxSurge != nil {
+		surge = *u.MaxSurge
+	}
+	if u.MaxUnavailable != nil {
+		unavailable = *u.MaxUnavailable
+	}
+	return appsv1ac.DeploymentStrategy().WithType(appsv1.RollingUpdateDeploymentStrategyType).
+		WithRollingUpdate(appsv1ac.RollingUpdateDeployment().WithMaxSurge(surge).WithMaxUnavailable(unavailable))
+}
+
+func ownSelector(live *appsv1.Deployment, workload string) bool {
+	s := live.Spec.Selector
+	return s != nil && len(s.MatchExpressions) == 0 && maps.Equal(s.MatchLabels, selector(workload))
+}
+
+// ourContainer is the name of the container that is the component's: ours, or in an
+// adopted workload the one we took over.
+func ourContainer(live *appsv1.Deployment) (string, error) {
+	if live == nil {
+		return containerName, nil
+	}
+	var names []string
+	for i := range live.Spec.Template.Spec.Containers {
+		names = append(names, live.Spec.Template.Spec.Containers[i].Name)
+	}
+	taken := live.Annotations[appsapi.AnnotationContainer]
+	switch {
+	case slices.Contains(names, containerName), len(names) == 0:
+		return containerName, nil
+	case slices.Contains(names, taken):
+		return taken, nil
+	case len(names) == 1 && adopted(live):
+		return names[0], nil
+	case !adopted(live): // somebody renamed or removed it: ours comes back
+		return containerName, nil
+	}
+	return "", &Refusal{Why: fmt.Sprintf("it has the containers %v and none is called %q, so it is not clear which one is the service; "+
+		"rename one in Deployment %s", names, containerName, live.Name)}
+}

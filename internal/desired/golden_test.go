@@ -1,0 +1,286 @@
+package desired
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+var shop = Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Namespace: "shop", Name: "web", UID: "11111111-2222-3333-4444-555555555555"}
+
+// cases are the golden cases: the spec of a service and what lives already.
+var cases = map[string]struct {
+	spec string
+	live []runtime.Object
+}{
+	"minimal": {spec: `{image: nginx}`},
+	"usual": {spec: `
+image: registry.example.com:5000/shop/web:1.4.2
+replicas: 2
+ports: [{port: 80, targetPort: 8080}]
+resources: {requests: {cpu: 1000m, memory: 1024Mi}, limits: {memory: 1Gi}}`},
+	"everything": {spec: `
+image: shop/web:2@sha256:0123456789012345678901234567890123456789012345678901234567890123
+imagePullPolicy: Always
+imagePullSecrets: [{name: regcred}, {name: other}]
+command: [/bin/web]
+args: [--verbose, ""]
+env:
+- {name: MODE, value: prod}
+- {name: EMPTY}
+- {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+- {name: LIMIT, valueFrom: {resourceFieldRef: {resource: limits.memory}}}
+- {name: TOKEN, valueFrom: {secretKeyRef: {name: web, key: token, optional: true}}}
+envFrom:
+- {prefix: CFG_, configMapRef: {name: settings}}
+- {secretRef: {name: more}}
+resources: {limits: {memory: "134217728", example.com/gpu: "1"}}
+probes:
+  readiness: {httpGet: {path: /ready, port: http}, periodSeconds: 3}
+  liveness: {exec: {command: [/bin/check]}, timeoutSeconds: 5}
+  startup: {grpc: {port: 9090}, failureThreshold: 30}
+preStopSleepSeconds: 12
+terminationGracePeriodSeconds: 60
+replicas: 0
+ports:
+- {name: http, port: 80, targetPort: 8080, protocol: TCP}
+- {name: https, port: 443, targetPort: 8443, protocol: TCP}
+- {name: alias, port: 8080, protocol: TCP}
+- {name: dns, port: 53, protocol: UDP}
+service: {type: LoadBalancer, annotations: {example.com/lb: internal}, sessionAffinity: ClientIP}
+update: {maxSurge: 25%, maxUnavailable: 1, minReadySeconds: 5, progressDeadlineSeconds: 120, restartedAt: "2026-01-02T03:04:05Z"}
+security: {level: Restricted, runAsUser: 1000, runAsGroup: 1000, fsGroup: 2000, readOnlyRootFilesystem: true}`},
+	"headless":     {spec: `{image: nginx, ports: [{port: 80}], service: {type: Headless}}`},
+	"node-port":    {spec: `{image: nginx, ports: [{port: 80}], service: {type: NodePort}}`},
+	"udp-only":     {spec: `{image: "dns:1", ports: [{port: 53, protocol: UDP}]}`},
+	"short-grace":  {spec: `{image: nginx, ports: [{port: 80}], terminationGracePeriodSeconds: 2}`},
+	"no-pre-stop":  {spec: `{image: nginx, ports: [{port: 80}], preStopSleepSeconds: 0}`},
+	"live-count":   {spec: `{image: nginx}`, live: []runtime.Object{liveDeployment("7", "", "app")}},
+	"adopted":      {spec: `{image: nginx, ports: [{port: 80}]}`, live: []runtime.Object{liveDeployment("3", "true", "nginx"), liveService("true", "10.0.0.1")}},
+	"adopted-pair": {spec: `{image: nginx, replicas: 2}`, live: []runtime.Object{liveDeployment("3", "true", "app", "sidecar")}},
+	"handed-over":  {spec: `{image: nginx, ports: [{port: 80}]}`, live: []runtime.Object{liveDeployment("3", "", "nginx", "sidecar"), liveService("", "10.0.0.1")}},
+}
+
+// liveDeployment is one that somebody else made; without adopt it is ours by now.
+func liveDeployment(replicas, adopt string, containers ...string) *appsv1.Deployment {
+	d := &appsv1.Deployment{}
+	must(yaml.Unmarshal([]byte(`
+metadata: {name: web, namespace: shop, annotations: {}}
+spec:
+  replicas: `+replicas+`
+  selector: {matchLabels: {app: web}}
+  template: {metadata: {labels: {app: web}}}`), d))
+	for _, c := range containers {
+		d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: c})
+	}
+	if adopt != "" {
+		d.Annotations[appsapi.AnnotationAdopt] = adopt
+	} else {
+		d.Annotations[appsapi.AnnotationContainer] = containers[0]
+	}
+	return d
+}
+
+func liveService(adopt, clusterIP string) *corev1.Service {
+	s := &corev1.Service{}
+	must(yaml.Unmarshal([]byte(`
+metadata: {name: web, namespace: shop, annotations: {apps.holdfast.dev/adopt: "`+adopt+`"}}
+spec: {clusterIP: `+clusterIP+`, selector: {app: web}}`), s))
+	return s
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func component(t *testing.T, spec string) appsapi.Component {
+	t.Helper()
+	c := appsapi.Component{Name: "web", ResourceName: "web", Service: &appsapi.ServiceComponent{}}
+	if err := yaml.UnmarshalStrict([]byte(spec), c.Service); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// render returns what would be sent, as YAML.
+func render(t *testing.T, child Child, live []runtime.Object) []byte {
+	t.Helper()
+	config, err := child.Render(find(child.ID, live))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := config.Patch("", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := yaml.JSONToYAML(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func find(id ID, live []runtime.Object) runtime.Object {
+	for _, obj := range live {
+		switch obj.(type) {
+		case *appsv1.Deployment:
+			if id.Kind == KindDeployment {
+				return obj
+			}
+		case *corev1.Service:
+			if id.Kind == KindService {
+				return obj
+			}
+		}
+	}
+	return nil
+}
+
+func TestGolden(t *testing.T) {
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var got bytes.Buffer
+			for _, child := range For(shop, component(t, tc.spec)).Children {
+				got.WriteString("---\n")
+				got.Write(render(t, child, tc.live))
+			}
+			file := filepath.Join("testdata", name+".yaml")
+			if *update {
+				must(os.WriteFile(file, got.Bytes(), 0o644))
+				return
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Errorf("a difference in a pod template restarts every user's pods (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestStable renders twice: the same wish must have the same hash, or every reconcile
+// would write.
+func TestStable(t *testing.T) {
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			hash := func(i int) string {
+				child := For(shop, component(t, tc.spec)).Children[i]
+				config, err := child.Render(find(child.ID, tc.live))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return config.Hash()
+			}
+			for i := range For(shop, component(t, tc.spec)).Children {
+				if a, b := hash(i), hash(i); a != b {
+					t.Errorf("child %d: %s, then %s", i, a, b)
+				}
+			}
+		})
+	}
+}
+
+// TestLiveCountIsNotHeld scales the live Deployment: the wish stays the same.
+func TestLiveCountIsNotHeld(t *testing.T) {
+	child := For(shop, component(t, `{image: nginx}`)).Children[0]
+	three, err := child.Render(liveDeployment("3", "", "app"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	four, err := child.Render(liveDeployment("4", "", "app"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if three.Hash() != four.Hash() {
+		t.Error("the live count is part of the wish")
+	}
+	fields, err := three.Fields()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := fields["spec"].(map[string]any)["replicas"]; ok {
+		t.Error("the live count is held")
+	}
+}
+
+// TestConfig sends what it says it holds, and its preconditions.
+func TestConfig(t *testing.T) {
+	child := For(shop, component(t, `{image: nginx, ports: [{port: 80}], service: {annotations: {example.com/lb: internal}}}`)).Children[1]
+	config, err := child.Render(nil)
+	must(err)
+	labels, annotations := maps.Clone(config.Labels()), maps.Clone(config.Annotations())
+	body, err := config.Patch("the-uid", "42")
+	must(err)
+	var sent corev1.Service
+	must(yaml.Unmarshal(body, &sent))
+	if sent.UID != "the-uid" || sent.ResourceVersion != "42" {
+		t.Errorf("got preconditions %q and %q", sent.UID, sent.ResourceVersion)
+	}
+	if diff := cmp.Diff(labels, sent.Labels); diff != "" {
+		t.Error(diff)
+	}
+	annotations["apps.holdfast.dev/applied"] = config.Hash()
+	if diff := cmp.Diff(annotations, sent.Annotations); diff != "" {
+		t.Error(diff)
+	}
+	if sent.Annotations["example.com/lb"] != "internal" || sent.Labels["app.kubernetes.io/managed-by"] != "holdfast" {
+		t.Errorf("got %v and %v", sent.Annotations, sent.Labels)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	cases := map[string]struct {
+		spec string
+		live runtime.Object
+		want string
+	}{
+		"several containers": {
+			spec: `{image: nginx}`, live: liveDeployment("1", "true", "nginx", "sidecar"),
+			want: `it has the containers [nginx sidecar] and none is called "app", so it is not clear which one is the service; rename one in Deployment web`,
+		},
+		"an address becomes headless": {
+			spec: `{image: nginx, ports: [{port: 80}], service: {type: Headless}}`, live: liveService("true", "10.0.0.1"),
+			want: "its spec.clusterIP cannot change between None and an address",
+		},
+		"headless gets an address": {
+			spec: `{image: nginx, ports: [{port: 80}]}`, live: liveService("true", "None"),
+			want: "its spec.clusterIP cannot change between None and an address",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var refusal *Refusal
+			for _, child := range For(shop, component(t, tc.spec)).Children {
+				live := find(child.ID, []runtime.Object{tc.live})
+				if live == nil {
+					continue
+				}
+				_, err := child.Render(live)
+				if !errors.As(err, &refusal) || refusal.Error() != tc.want {
+					t.Errorf("got %v, want %q", err, tc.want)
+				}
+			}
+			if refusal == nil {
+				t.Error("nothing was refused")
+			}
+		})
+	}
+}

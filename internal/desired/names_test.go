@@ -1,0 +1,110 @@
+package desired
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+func TestName(t *testing.T) {
+	long := strings.Repeat("a", 60)
+	cases := map[string]struct {
+		component appsapi.Component
+		want      string
+	}{
+		"from object and component": {appsapi.Component{Name: "front"}, "web-front"},
+		"given":                     {appsapi.Component{Name: "front", ResourceName: "www"}, "www"},
+		"too long":                  {appsapi.Component{Name: long}, "web-" + strings.Repeat("a", 48) + "-692de56d87"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := Name(shop, tc.component)
+			if got != tc.want || len(got) > 63 {
+				t.Errorf("got %q (%d), want %q", got, len(got), tc.want)
+			}
+		})
+	}
+}
+
+func TestWorkloadID(t *testing.T) {
+	if got := WorkloadID("Deployment", "web"); got != "deployment-web" {
+		t.Errorf("got %q", got)
+	}
+	a, b := WorkloadID("Deployment", strings.Repeat("x", 62)+"a"), WorkloadID("Deployment", strings.Repeat("x", 62)+"b")
+	if a == b || len(a) != 63 || len(b) != 63 {
+		t.Errorf("got %q and %q", a, b)
+	}
+}
+
+func TestImageVersion(t *testing.T) {
+	for image, want := range map[string]string{
+		"nginx": "", "nginx:1.27": "1.27", "localhost:5000/nginx": "", "localhost:5000/a/b:v1.2-rc_3": "v1.2-rc_3",
+		"nginx@sha256:abc": "", "nginx:2@sha256:abc": "2", "nginx:-bad": "", "nginx:" + strings.Repeat("1", 64): "",
+	} {
+		if got := imageVersion(image); got != want {
+			t.Errorf("%s: got %q, want %q", image, got, want)
+		}
+	}
+}
+
+func TestFor(t *testing.T) {
+	c := For(shop, component(t, `{image: nginx, ports: [
+		{port: 80}, {name: https, port: 443}, {name: db, port: 5432}, {name: dns, port: 53, protocol: UDP}, {name: http-admin, port: 81}],
+		update: {progressDeadlineSeconds: 60}}`))
+	want := []appsapi.Endpoint{
+		{Name: "80", URL: "http://web.shop.svc:80"}, {Name: "https", URL: "https://web.shop.svc:443"},
+		{Name: "db", URL: "tcp://web.shop.svc:5432"}, {Name: "dns", URL: "udp://web.shop.svc:53"},
+		{Name: "http-admin", URL: "http://web.shop.svc:81"},
+	}
+	if diff := cmp.Diff(want, c.Endpoints); diff != "" {
+		t.Error(diff)
+	}
+	if c.ProgressDeadlineSeconds != 60 || len(c.Absent) != 0 || len(c.Children) != 2 {
+		t.Errorf("got %+v", c)
+	}
+	if want := "app.kubernetes.io/managed-by=holdfast,apps.holdfast.dev/workload=deployment-web"; c.Selector() != want {
+		t.Errorf("got %q, want %q", c.Selector(), want)
+	}
+	bare := For(shop, component(t, `{image: nginx}`))
+	if diff := cmp.Diff([]ID{{Kind: corev1.SchemeGroupVersion.WithKind("Service"), Name: "web"}}, bare.Absent); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(ID{Kind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Name: "web"}, bare.Workload); diff != "" {
+		t.Error(diff)
+	}
+	if https := endpoint("shop", "web", appsapi.Port{Port: 443}); https.URL != "https://web.shop.svc:443" {
+		t.Errorf("got %v", https)
+	}
+}
+
+func TestContainerOfOurs(t *testing.T) {
+	cases := map[string]struct {
+		live *appsv1.Deployment
+		want string
+	}{
+		"none yet":                  {nil, "app"},
+		"ours":                      {liveDeployment("1", "", "app", "sidecar"), "app"},
+		"taken over":                {liveDeployment("1", "", "nginx", "sidecar"), "nginx"},
+		"being taken over":          {liveDeployment("1", "true", "nginx"), "nginx"},
+		"somebody renamed ours":     {renamed(liveDeployment("1", "", "x")), "app"},
+		"somebody emptied the list": {liveDeployment("1", "true"), "app"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := ourContainer(tc.live)
+			if err != nil || got != tc.want {
+				t.Errorf("got %q, %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func renamed(d *appsv1.Deployment) *appsv1.Deployment {
+	delete(d.Annotations, appsapi.AnnotationContainer)
+	return d
+}

@@ -1,0 +1,50 @@
+package explain
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func refStories() map[string]story {
+	const path = "status.containerStatuses[0].state.waiting"
+	missing := func(code Code, kind, name, said string) []Cause {
+		return []Cause{{
+			Code: code, Object: inPod("web-1"), Path: path, Value: name, Since: noon.Add(-unready),
+			Sentence: "Container app of pod web-1 needs " + kind + ` "` + name + `", which does not exist in namespace shop`,
+			Fix:      "Create " + kind + ` "` + name + `" in namespace shop, or correct spec.env and spec.envFrom of the application.`,
+			Evidence: []string{"1 of 1 pods", said},
+		}}
+	}
+	config := func(message string) []*corev1.Pod {
+		return []*corev1.Pod{pod("web-1", waiting("CreateContainerConfigError", message))}
+	}
+	inInit := missing("MissingSecret", "Secret", "seed", `secret "seed" not found`)
+	inInit[0].Path = "status.initContainerStatuses[0].state.waiting"
+	inInit[0].Sentence = `Init container migrate of pod web-1 needs Secret "seed", which does not exist in namespace shop`
+	return map[string]story{
+		"missing Secret": {
+			pods: config(`secret "web-token" not found`),
+			want: missing("MissingSecret", "Secret", "web-token", `secret "web-token" not found`),
+		},
+		"missing ConfigMap": {
+			pods: config(`configmap "web.settings" not found`),
+			want: missing("MissingConfigMap", "ConfigMap", "web.settings", `configmap "web.settings" not found`),
+		},
+		"missing Secret, as the API server says it": {
+			pods: config(`failed to sync: secrets "web-token" not found`),
+			want: missing("MissingSecret", "Secret", "web-token", `failed to sync: secrets "web-token" not found`),
+		},
+		"missing Secret of an init container": {
+			pods: []*corev1.Pod{pod("web-1", waiting("PodInitializing", ""), initContainer("migrate", corev1.ContainerStatus{
+				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: `secret "seed" not found`}},
+			}))},
+			want: inInit,
+		},
+		"another error of the configuration":         {pods: config("couldn't find key k in Secret shop/web-token")},
+		"what cannot be a name is not taken for one": {pods: config(`secret "Web Token" not found`)},
+		"an error of the configuration after a crash": {
+			pods: []*corev1.Pod{pod("web-1", waiting("CreateContainerConfigError", ""), restarted(1, end(1, "Error", "", time.Minute)))},
+		},
+	}
+}

@@ -1,0 +1,63 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// FuzzPods holds whatever registries, schedulers, runtimes and programs say: it ends, it
+// is bounded, and what a program wrote before it died stays in the evidence.
+func FuzzPods(f *testing.F) {
+	f.Add("ErrImagePull", pulling+"docker.io/shop/web:2: not found", "Error", "shop/web:2", "0/1 nodes are available: 1 Insufficient cpu.")
+	f.Add("ImagePullBackOff", "unauthorized", "OOMKilled", "a", "0/1 nodes are available: 1 Insufficient \x00, 2 ., . ")
+	f.Add("CreateContainerConfigError", `secret "x" not found`, "Unknown", "/", "nodes are available: ,,,")
+	f.Add("CrashLoopBackOff", strings.Repeat("x", 5000), "StartError", strings.Repeat("é/", 900), strings.Repeat("1 é, ", 2000))
+	f.Add("RegistryUnavailable", "\xff\xfe\u2028\u200b", "", "\xff", "0/1 nodes are available: 9")
+	const marker = "S3CR3T-0UTPUT"
+	f.Fuzz(func(t *testing.T, reason, message, died, img, said string) {
+		for _, text := range []string{reason, message, died, img, said} {
+			if strings.Contains(text, marker) {
+				t.Skip("the marker is for the output alone")
+			}
+		}
+		output := message + "\n" + marker + message + "\n"
+		all := []*corev1.Pod{
+			pod("web-1", image(img), waiting(reason, message), restarted(1, end(1, died, output, time.Minute))),
+			pod("web-2", image(img), terminated(end(2, died, output, time.Minute))),
+			pod("web-3", unplaced(time.Minute, "Unschedulable", said)),
+			pod("web-4", initContainer("first", corev1.ContainerStatus{State: corev1.ContainerState{
+				Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}, Terminated: end(3, died, marker, 0)}})),
+		}
+		causes, _ := Pods(all, noon)
+		for _, c := range causes {
+			if len(c.Sentence) > 512 || len(c.Fix) > 512 || c.Sentence == "" || c.Fix == "" {
+				t.Errorf("%d and %d bytes, want 1 to 512: %q %q", len(c.Sentence), len(c.Fix), c.Sentence, c.Fix)
+			}
+			for _, text := range []string{c.Sentence, c.Fix, c.Path, c.Value} {
+				if strings.Contains(text, marker) {
+					t.Errorf("output outside of the evidence: %q", text)
+				}
+			}
+			if !utf8.ValidString(c.Sentence) || strings.ContainsAny(c.Sentence, "\n\r\x00") {
+				t.Errorf("not one plain line: %q", c.Sentence)
+			}
+			for _, text := range c.Evidence {
+				if len(text) > 2*maxEvidence || !utf8.ValidString(text) {
+					t.Errorf("evidence of %d bytes: %q", len(text), text)
+				}
+			}
+		}
+		for i, p := range all {
+			all[i] = Project(p)
+		}
+		projected, _ := Pods(all, noon)
+		if diff := cmp.Diff(causes, projected); diff != "" {
+			t.Errorf("causes (-whole +projected):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package explain
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const pulling = `rpc error: code = NotFound desc = failed to pull and unpack image "docker.io/shop/web:2": failed to resolve image: `
+
+func imageStories() map[string]story {
+	const path = "status.containerStatuses[0].state.waiting"
+	cause := func(code Code, value, sentence, fix string, said ...string) []Cause {
+		return []Cause{{
+			Code: code, Object: inPod("web-1"), Path: path, Value: value, Since: noon.Add(-unready),
+			Sentence: sentence, Fix: fix, Evidence: append([]string{"1 of 1 pods"}, said...),
+		}}
+	}
+	pull := func(reason, message string, changes ...change) []*corev1.Pod {
+		return []*corev1.Pod{pod("web-1", append(changes, waiting(reason, message))...)}
+	}
+	secrets := func(names ...string) change {
+		return func(p *corev1.Pod) {
+			for _, name := range names {
+				p.Spec.ImagePullSecrets = append(p.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
+			}
+		}
+	}
+	const (
+		absent     = `Image "shop/web:2" does not exist in its registry (container app of pod web-1)`
+		push       = "Correct spec.image of the application, or push the image."
+		backOff    = `Back-off pulling image "shop/web:2": ErrImagePull: `
+		hub        = "pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: authorization failed"
+		noHost     = `failed to do request: Head "https://reg.example.com:5000/v2/web/manifests/2": dial tcp: lookup reg.example.com on 10.96.0.10:53: no such host`
+		checkName  = "Check the name in spec.image of the application, and "
+		unpulled   = `Image "shop/web:2" cannot be pulled (container app of pod web-1)`
+		lookEvents = "Look for the answer of the registry in the events of the pod: kubectl describe pod -n shop web-1"
+		refused    = `The registry refuses to give out image "shop/web:2" (container app of pod web-1): `
+		orReach    = "Correct the registry in spec.image of the application, or let the nodes reach it."
+	)
+	lost := pod("web-1", waiting("ErrImagePull", "x: not found"))
+	lost.Spec.Containers[0].Name = "renamed"
+	const (
+		foreign = `Image "docker.io/shop/web:2" does not exist in its registry (container app of pod web-1)`
+		x509    = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+		limit   = "429 Too Many Requests - toomanyrequests: You have reached your pull rate limit"
+		ofPod   = ` (image "shop/web:2" of container app of pod web-1)`
+		arm     = "no match for platform in manifest: not found"
+	)
+	return map[string]story{
+		"image not found": {
+			pods: pull("ErrImagePull", pulling+"docker.io/shop/web:2: not found"),
+			want: cause("ImageNotFound", "shop/web:2", absent, push, pulling+"docker.io/shop/web:2: not found"),
+		},
+		"image not found, in back-off": {
+			pods: pull("ImagePullBackOff", backOff+"manifest unknown"),
+			want: cause("ImageNotFound", "shop/web:2", absent, push, backOff+"manifest unknown"),
+		},
+		"image not found after it had run": {
+			pods: pull("ErrImagePull", "not found", restarted(2, end(137, "Error", "", time.Minute))),
+			want: cause("ImageNotFound", "shop/web:2", absent, push, "not found"),
+		},
+		"image not found for a container that the spec does not have": {
+			pods: []*corev1.Pod{lost},
+			want: cause("ImageNotFound", "docker.io/shop/web:2", foreign, push, "x: not found"),
+		},
+		"image for another platform": {
+			pods: pull("ErrImagePull", arm),
+			want: cause("ImageNotFound", "shop/web:2", `Image "shop/web:2" does not exist for the platform of its node (container app of pod web-1)`,
+				"Push the image for the platform of the nodes too, or correct spec.image of the application.", arm),
+		},
+		"image refused without a pull Secret": {
+			pods: pull("ImagePullBackOff", backOff+hub),
+			want: cause("ImageAuth", "shop/web:2", refused+"no pull Secret is set",
+				checkName+"set spec.imagePullSecrets if the image is private.", backOff+hub),
+		},
+		"image refused with a pull Secret": {
+			pods: pull("ErrImagePull", hub, secrets("regcred")),
+			want: cause("ImageAuth", "shop/web:2", refused+"the pull Secret set is regcred",
+				checkName+"that its pull Secrets exist and may read the image.", hub),
+		},
+		"image refused with pull Secrets": {
+			pods: pull("ErrImagePull", hub, secrets("regcred", "mirror")),
+			want: cause("ImageAuth", "shop/web:2", refused+"the pull Secrets set are regcred, mirror",
+				checkName+"that its pull Secrets exist and may read the image.", hub),
+		},
+		"registry without an address": {
+			pods: pull("ErrImagePull", noHost, image("reg.example.com:5000/web:2")),
+			want: cause("RegistryUnreachable", "reg.example.com:5000",
+				`The node cannot reach registry reg.example.com:5000 (image "reg.example.com:5000/web:2" of container app of pod web-1)`, orReach, noHost),
+		},
+		"registry not available, as kubelet says it": {
+			pods: pull("RegistryUnavailable", "try later"),
+			want: cause("RegistryUnreachable", "docker.io", "The node cannot reach registry docker.io"+ofPod, orReach, "try later"),
+		},
+		"registry not trusted": {
+			pods: pull("ErrImagePull", x509),
+			want: cause("RegistryUnreachable", "docker.io", "The node does not trust the certificate of registry docker.io"+ofPod,
+				"Let the nodes trust the authority of that certificate, or correct the registry in spec.image of the application.", x509),
+		},
+		"registry limits pulls": {
+			pods: pull("ErrImagePull", limit),
+			want: cause("RegistryUnreachable", "docker.io", "Registry docker.io limits how often images are pulled, and the limit is reached"+ofPod,
+				"Wait until the limit is lifted, or set spec.imagePullSecrets of the application to an account with a higher one.", limit),
+		},
+		"back-off that does not say why": {
+			pods: pull("ImagePullBackOff", `Back-off pulling image "shop/web:2"`),
+			want: cause("ImagePull", "shop/web:2", unpulled, lookEvents, `Back-off pulling image "shop/web:2"`),
+		},
+		"pull error without a text": {
+			pods: pull("ErrImagePull", ""),
+			want: cause("ImagePull", "shop/web:2", unpulled, lookEvents),
+		},
+	}
+}
+
+func TestClassify(t *testing.T) {
+	cases := map[string]struct {
+		text string
+		want answer
+	}{
+		"nothing":                              {"", unclear},
+		"only the name of the image":           {`Back-off pulling image "x509"`, unclear},
+		"a tag that looks like a status":       {`failed to resolve image: docker.io/shop/web:401: not found`, notFound},
+		"an image called after an error":       {`docker.io/unauthorized/x509:429: not found`, notFound},
+		"an address with an error in it":       {`Head "https://r.io/v2/toomanyrequests/manifests/1": manifest unknown`, notFound},
+		"a name of one letter":                 {`failed to pull "a": unexpected status from HEAD request to https://r.io/v2/a/manifests/1: 401 Unauthorized`, denied},
+		"denied and not found":                 {"pull access denied, repository does not exist: not found", denied},
+		"a status alone, 401":                  {"received unexpected HTTP status: 401", denied},
+		"a status alone, 403":                  {"unexpected status from HEAD request to https://r.io/v2/: 403 Forbidden", denied},
+		"a status alone, 429":                  {"unexpected status code 429", limited},
+		"no permission":                        {`denied: Permission "artifactregistry.downloadArtifacts" denied on resource`, denied},
+		"no credentials":                       {"no basic auth credentials", denied},
+		"a repository that does not exist":     {"name unknown: the repository was not created", notFound},
+		"silence":                              {"read tcp 10.0.0.1:1->10.0.0.2:443: i/o timeout", unreachable},
+		"nobody listens":                       {"dial tcp 10.0.0.2:443: connect: connection refused", unreachable},
+		"silence while asking for permission":  {"failed to authorize: failed to fetch anonymous token: context deadline exceeded", unreachable},
+		"kubelet's own word, inside a message": {`Back-off pulling image "a/b": RegistryUnavailable: ...`, unreachable},
+		"plain HTTP":                           {"http: server gave HTTP response to HTTPS client", distrusted},
+		"something else":                       {"no space left on device", unclear},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := classify(tc.text); got != tc.want {
+				t.Errorf("answer %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestRegistry(t *testing.T) {
+	cases := map[string]struct{ image, want string }{
+		"name alone":     {"nginx", "docker.io"},
+		"name and tag":   {"nginx:1.27", "docker.io"},
+		"user and name":  {"shop/web", "docker.io"},
+		"host":           {"r.example.com/shop/web@sha256:00", "r.example.com"},
+		"host with port": {"registry:5000/web", "registry:5000"},
+		"this machine":   {"localhost/web", "localhost"},
+		"nothing":        {"", "docker.io"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := registry(tc.image); got != tc.want {
+				t.Errorf("registry %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,143 @@
+package explain
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// keptLabels are those by which a pod is found and told from pods of other workloads.
+var keptLabels = []string{appsapi.LabelManagedBy, appsapi.LabelInstance, appsapi.LabelWorkload}
+
+// Project returns a new pod with only what [Pods] and the verdict about a pod read. A
+// cache is made of pods that are well, so about those it keeps next to nothing.
+func Project(pod *corev1.Pod) *corev1.Pod {
+	if pod == nil {
+		return nil
+	}
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+			// Caches tell by it whether an object has changed.
+			ResourceVersion:   pod.ResourceVersion,
+			CreationTimestamp: pod.CreationTimestamp,
+			DeletionTimestamp: pod.DeletionTimestamp.DeepCopy(),
+		},
+		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason},
+	}
+	for _, name := range keptLabels {
+		if value, ok := pod.Labels[name]; ok {
+			metav1.SetMetaDataLabel(&p.ObjectMeta, name, value)
+		}
+	}
+	if isOver(pod) || isReady(pod) && !hasCrashed(pod) {
+		p.Status.Conditions = projectConditions(pod, corev1.PodReady)
+		return p
+	}
+	p.Status.Conditions = projectConditions(pod, corev1.PodScheduled, corev1.ContainersReady, corev1.PodReady)
+	p.Spec = projectSpec(&pod.Spec)
+	p.Status.InitContainerStatuses = projectStatuses(pod.Status.InitContainerStatuses)
+	p.Status.ContainerStatuses = projectStatuses(pod.Status.ContainerStatuses)
+	return p
+}
+
+func projectConditions(pod *corev1.Pod, kinds ...corev1.PodConditionType) []corev1.PodCondition {
+	var all []corev1.PodCondition
+	for _, kind := range kinds {
+		c := condition(pod, kind)
+		if c == nil {
+			continue
+		}
+		kept := corev1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}
+		if kind == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			kept.Reason, kept.Message = c.Reason, keepText(c.Message)
+		}
+		all = append(all, kept)
+	}
+	return all
+}
+
+func projectSpec(s *corev1.PodSpec) corev1.PodSpec {
+	kept := corev1.PodSpec{
+		InitContainers:   projectContainers(s.InitContainers),
+		Containers:       projectContainers(s.Containers),
+		ImagePullSecrets: append([]corev1.LocalObjectReference(nil), s.ImagePullSecrets...),
+		Overhead:         s.Overhead.DeepCopy(),
+	}
+	if s.Resources != nil {
+		kept.Resources = &corev1.ResourceRequirements{Requests: s.Resources.Requests.DeepCopy()}
+	}
+	return kept
+}
+
+// projectContainers keeps all containers in their order: paths count them.
+func projectContainers(all []corev1.Container) []corev1.Container {
+	var kept []corev1.Container
+	for i := range all {
+		c := &all[i]
+		k := corev1.Container{Name: c.Name, Image: c.Image, ReadinessProbe: projectProbe(c.ReadinessProbe)}
+		if isSidecar(c) {
+			k.RestartPolicy = new(*c.RestartPolicy)
+		}
+		k.Resources.Requests = c.Resources.Requests.DeepCopy()
+		if limit, ok := c.Resources.Limits[corev1.ResourceMemory]; ok {
+			k.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: limit.DeepCopy()}
+		}
+		kept = append(kept, k)
+	}
+	return kept
+}
+
+// projectProbe keeps what a probe asks, not what it sends along or runs.
+func projectProbe(p *corev1.Probe) *corev1.Probe {
+	if p == nil {
+		return nil
+	}
+	k := &corev1.Probe{InitialDelaySeconds: p.InitialDelaySeconds, PeriodSeconds: p.PeriodSeconds, FailureThreshold: p.FailureThreshold}
+	switch {
+	case p.HTTPGet != nil:
+		k.HTTPGet = &corev1.HTTPGetAction{Path: strings.Clone(urlPath(p.HTTPGet)), Port: p.HTTPGet.Port}
+	case p.TCPSocket != nil:
+		k.TCPSocket = &corev1.TCPSocketAction{Port: p.TCPSocket.Port}
+	case p.GRPC != nil:
+		k.GRPC = &corev1.GRPCAction{Port: p.GRPC.Port}
+	case p.Exec != nil:
+		k.Exec = &corev1.ExecAction{}
+	}
+	return k
+}
+
+func projectStatuses(all []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var kept []corev1.ContainerStatus
+	for i := range all {
+		s := &all[i]
+		k := corev1.ContainerStatus{
+			Name: s.Name, Image: s.Image, Ready: s.Ready, RestartCount: s.RestartCount,
+			State:                corev1.ContainerState{Running: s.State.Running.DeepCopy(), Terminated: projectEnd(s.State.Terminated)},
+			LastTerminationState: corev1.ContainerState{Terminated: projectEnd(s.LastTerminationState.Terminated)},
+		}
+		if s.Started != nil {
+			k.Started = new(*s.Started)
+		}
+		if w := s.State.Waiting; w != nil {
+			k.State.Waiting = &corev1.ContainerStateWaiting{Reason: w.Reason, Message: keepText(w.Message)}
+		}
+		kept = append(kept, k)
+	}
+	return kept
+}
+
+func projectEnd(t *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated {
+	if t == nil {
+		return nil
+	}
+	return &corev1.ContainerStateTerminated{
+		ExitCode: t.ExitCode, Reason: t.Reason, FinishedAt: t.FinishedAt, Message: strings.Clone(lastLine(t.Message)),
+	}
+}
+
+// keepText copies what is read of a text: a part of it would hold on to the whole.
+func keepText(s string) string { return strings.Clone(plain(s, maxText)) }

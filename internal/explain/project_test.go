@@ -1,0 +1,139 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// pods copies those that are there.
+func pods(all []*corev1.Pod) []*corev1.Pod {
+	var some []*corev1.Pod
+	for _, p := range all {
+		if p != nil {
+			some = append(some, p.DeepCopy())
+		}
+	}
+	return some
+}
+
+func TestProjectKeepsTheCauses(t *testing.T) {
+	for name, tc := range stories() {
+		t.Run(name, func(t *testing.T) {
+			var small, smaller []*corev1.Pod
+			for _, p := range tc.pods {
+				small = append(small, Project(p))
+				smaller = append(smaller, Project(Project(p)))
+			}
+			want, wantAgain := Pods(tc.pods, noon)
+			got, again := Pods(small, noon)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("causes (-whole +projected):\n%s", diff)
+			}
+			if !again.Equal(wantAgain) {
+				t.Errorf("again %s, want %s", again, wantAgain)
+			}
+			if diff := cmp.Diff(small, smaller); diff != "" {
+				t.Errorf("a second projection takes more away (-once +twice):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestProject(t *testing.T) {
+	sick := pod("web-1", running(age), requests("cpu", "1"), limits("64Mi"),
+		restarted(2, end(1, "Error", "first\nlast\n", time.Minute)),
+		probe(corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+			Path: "/ready?key=secret", Port: intstr.FromInt(80), HTTPHeaders: []corev1.HTTPHeader{{Name: "A", Value: "B"}}}}, PeriodSeconds: 3}),
+		func(p *corev1.Pod) {
+			p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
+			p.Annotations = map[string]string{"a": "b"}
+			p.Spec.Volumes = []corev1.Volume{{Name: "v"}}
+			p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "regcred"}}
+			p.Spec.Resources = &corev1.ResourceRequirements{Requests: list("cpu", "2"), Limits: list("cpu", "3")}
+		})
+	labels := map[string]string{"app.kubernetes.io/managed-by": "holdfast", "apps.holdfast.dev/workload": "deployment-web"}
+	meta := metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "uid-web-1", ResourceVersion: "7", CreationTimestamp: ago(age), Labels: labels}
+	gone := meta
+	gone.DeletionTimestamp = new(ago(time.Second))
+	cases := map[string]struct{ pod, want *corev1.Pod }{
+		"nothing": {nil, nil},
+		"not ready": {sick, &corev1.Pod{
+			ObjectMeta: meta,
+			Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{
+					Name: "app", Image: "shop/web:2",
+					Resources: corev1.ResourceRequirements{Requests: list("cpu", "1"), Limits: corev1.ResourceList{"memory": resource.MustParse("64Mi")}},
+					ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+						HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt(80)}}, PeriodSeconds: 3},
+				}},
+				ImagePullSecrets: []corev1.LocalObjectReference{{Name: "regcred"}},
+				Resources:        &corev1.ResourceRequirements{Requests: list("cpu", "2")},
+			},
+			Status: corev1.PodStatus{
+				Phase: "Pending",
+				Conditions: []corev1.PodCondition{
+					{Type: "PodScheduled", Status: "True", LastTransitionTime: ago(age)},
+					{Type: "ContainersReady", Status: "False", LastTransitionTime: ago(unready)},
+					{Type: "Ready", Status: "False", LastTransitionTime: ago(unready)},
+				},
+				ContainerStatuses: []corev1.ContainerStatus{{
+					Name: "app", Image: "docker.io/shop/web:2", Started: new(true), RestartCount: 2,
+					State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(age)}},
+					LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+						ExitCode: 1, Reason: "Error", FinishedAt: ago(time.Minute), Message: "last"}},
+				}},
+			},
+		}},
+		"ready": {pod("web-1", running(age), ready, phase("Running", "")), &corev1.Pod{
+			ObjectMeta: meta,
+			Status: corev1.PodStatus{Phase: "Running", Conditions: []corev1.PodCondition{
+				{Type: "Ready", Status: "True", LastTransitionTime: ago(unready)}}},
+		}},
+		"being deleted": {pod("web-1", deleted), &corev1.Pod{
+			ObjectMeta: gone,
+			Status: corev1.PodStatus{Phase: "Pending", Conditions: []corev1.PodCondition{
+				{Type: "Ready", Status: "False", LastTransitionTime: ago(unready)}}},
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, Project(tc.pod)); diff != "" {
+				t.Errorf("pod (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What is kept must not lead back to what is not: neither by a pointer nor by a part of a
+// long text.
+func TestProjectSharesNothing(t *testing.T) {
+	long := strings.Repeat("noise ", 1000)
+	p := pod("web-1", terminated(end(1, "Error", long+"\nlast", time.Minute)), deleted)
+	p.DeletionTimestamp = nil
+	kept := Project(p).Status.ContainerStatuses[0].State.Terminated
+	if kept.Message != "last" {
+		t.Fatalf("message %q, want the last line", kept.Message)
+	}
+	from := p.Status.ContainerStatuses[0].State.Terminated.Message
+	begin, at := uintptr(unsafe.Pointer(unsafe.StringData(from))), uintptr(unsafe.Pointer(unsafe.StringData(kept.Message)))
+	if begin <= at && at < begin+uintptr(len(from)) {
+		t.Error("the line that is kept is a part of the text that is not")
+	}
+	started, limited := pod("web-1", running(age), limits("64Mi")), pod("web-1", running(age), limits("64Mi"))
+	small := Project(started)
+	*small.Status.ContainerStatuses[0].Started = false
+	small.Status.ContainerStatuses[0].State.Running.StartedAt = ago(0)
+	small.Labels["apps.holdfast.dev/workload"] = "x"
+	delete(small.Spec.Containers[0].Resources.Limits, "memory")
+	if diff := cmp.Diff(limited, started); diff != "" {
+		t.Errorf("a change of the projection reached the pod (-before +after):\n%s", diff)
+	}
+}

@@ -1,0 +1,67 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestPlain(t *testing.T) {
+	cases := map[string]struct {
+		text string
+		n    int
+		want string
+	}{
+		"nothing":                      {"", 8, ""},
+		"fits":                         {"12345678", 8, "12345678"},
+		"too long":                     {"123456789", 8, "12345..."},
+		"no half characters":           {"1234é6789", 8, "1234..."},
+		"one line":                     {" a\nb\tc\r\n", 8, "a b c"},
+		"nothing that moves a cursor":  {"a\x1b[2Jb", 8, "a [2Jb"},
+		"nothing that cannot be seen":  {"a\u200b\u202eb", 8, "a  b"},
+		"nothing that is not a letter": {"a\xff\xfeb", 8, "a?b"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := plain(tc.text, tc.n)
+			if got != tc.want {
+				t.Errorf("plain %q, want %q", got, tc.want)
+			}
+			if again := plain(got, tc.n); again != got {
+				t.Errorf("the second time %q, want %q", again, got)
+			}
+		})
+	}
+}
+
+func TestShort(t *testing.T) {
+	long := "registry.example.com/" + strings.Repeat("x", 500) + ":1.2.3"
+	got := short(long)
+	if len(got) != 143 || !strings.HasPrefix(got, "registry.example.com/x") || !strings.HasSuffix(got, "x:1.2.3") {
+		t.Errorf("short name %q, want beginning and end in 143 bytes", got)
+	}
+	if got := short("shop/web:2"); got != "shop/web:2" {
+		t.Errorf("short name %q, want it as it was", got)
+	}
+}
+
+func TestLastLine(t *testing.T) {
+	cases := map[string]struct{ text, want string }{
+		"nothing":             {"", ""},
+		"empty lines":         {"\n \r\n\n", ""},
+		"one line":            {"panic: boom", "panic: boom"},
+		"several lines":       {"goroutine 1\n  panic: boom\r\n\n", "panic: boom"},
+		"nothing to see last": {"panic: boom\n\x00\u200b\n", "panic: boom"},
+		"long line":           {"first\n" + strings.Repeat("x", 2000), strings.Repeat("x", 1021) + "..."},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := lastLine(tc.text)
+			if got != tc.want {
+				t.Errorf("last line %q, want %q", got, tc.want)
+			}
+			if again := lastLine(got); again != got {
+				t.Errorf("the second time %q, want %q", again, got)
+			}
+		})
+	}
+}

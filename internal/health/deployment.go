@@ -1,0 +1,102 @@
+package health
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// reasonDeadline is what the Deployment controller writes into the condition
+// Progressing; the API has no constant for it.
+const reasonDeadline = "ProgressDeadlineExceeded"
+
+// Satisfied says whether those that depend on a Deployment may go on: a majority of the
+// pods asked for is ready at the revision asked for. Ready pods are not counted by
+// revision, so every old pod is taken for a ready one and subtracted.
+func Satisfied(d *appsv1.Deployment) bool {
+	if d == nil || d.Status.ObservedGeneration < d.Generation {
+		return false
+	}
+	want := replicas(d)
+	if want == 0 {
+		return true
+	}
+	old := d.Status.Replicas - d.Status.UpdatedReplicas
+	return d.Status.ReadyReplicas-old >= want/2+1
+}
+
+// ofDeployment asks in this order, because each answer makes the later ones moot:
+//
+//	held? --> going away? --> status about this spec? --> given up? --> all pods there?
+func ofDeployment(d *appsv1.Deployment) Verdict {
+	name := named("Deployment", d)
+	switch {
+	case d.Spec.Paused:
+		return suspended(fmt.Sprintf("%s is paused, until kubectl rollout resume -n %s deployment/%s lets it go on", name, d.Namespace, d.Name))
+	case d.DeletionTimestamp != nil:
+		return progressing(name + " is being deleted")
+	case d.Status.ObservedGeneration < d.Generation:
+		return progressing(name + " has a change that its controller has not seen yet")
+	}
+	if c := blocked(d); c != nil {
+		return ofCondition(name, c)
+	}
+	return ofCounts(name, d)
+}
+
+// blocked is the condition that says that the controller cannot go on. A missed deadline
+// goes before pods that cannot be created: it has a reason of its own for users to wait
+// for, and one often follows from the other.
+func blocked(d *appsv1.Deployment) *appsv1.DeploymentCondition {
+	var failure *appsv1.DeploymentCondition
+	for i := range d.Status.Conditions {
+		c := &d.Status.Conditions[i]
+		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse {
+			return c
+		}
+		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+			failure = c
+		}
+	}
+	return failure
+}
+
+// ofCondition leaves the text of the condition where it is: it has counters and names of
+// pods in it, and ours has to stay the same.
+func ofCondition(name string, c *appsv1.DeploymentCondition) Verdict {
+	switch {
+	case c.Type == appsv1.DeploymentReplicaFailure:
+		return degraded(appsapi.ReasonComponentDegraded, name+" cannot create its pods: see the condition ReplicaFailure of the Deployment")
+	case c.Reason == reasonDeadline:
+		return degraded(appsapi.ReasonRolloutTimedOut, name+" made no progress within its deadline: see the conditions of the Deployment")
+	}
+	return degraded(appsapi.ReasonComponentDegraded, name+" cannot go on: see the condition Progressing of the Deployment")
+}
+
+// ofCounts does not look at terminatingReplicas: pods on their way out are in none of
+// the other counts, and nobody waits for them.
+func ofCounts(name string, d *appsv1.Deployment) Verdict {
+	want, s := replicas(d), &d.Status
+	switch {
+	case want == 0 && s.Replicas == 0:
+		return healthy(name + " has no pods, as declared")
+	case s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want:
+		return healthy(name + " runs as declared")
+	case s.UpdatedReplicas < want, want > 0 && s.UpdatedReplicas < s.Replicas:
+		return progressing(name + " is rolling out")
+	case s.Replicas > want:
+		return progressing(name + " is removing pods that are no longer wanted")
+	}
+	return progressing(name + " waits for its pods to become ready")
+}
+
+// replicas is how many pods are asked for; the API server's default is one.
+func replicas(d *appsv1.Deployment) int32 {
+	if d.Spec.Replicas == nil {
+		return 1
+	}
+	return *d.Spec.Replicas
+}

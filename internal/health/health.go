@@ -1,0 +1,177 @@
+// Package health judges one object of the cluster: is it well, on its way, broken, held
+// or not known. It reads nothing but the object it is given.
+//
+// Safety rule: green has to be earned. What is missing, of a kind without rules here or
+// not yet seen by its own controller is never Healthy.
+package health
+
+import (
+	"fmt"
+	"reflect"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// Status is how well something is.
+type Status string
+
+// From worst to best: Degraded, Unknown, Progressing, Suspended, Healthy.
+const (
+	// Healthy is as declared.
+	Healthy Status = "Healthy"
+	// Progressing is on its way, and nothing says that it will not arrive.
+	Progressing Status = "Progressing"
+	// Degraded does not run as declared and will not by waiting alone.
+	Degraded Status = "Degraded"
+	// Suspended is held by somebody who wants it so.
+	Suspended Status = "Suspended"
+	// Unknown could not be judged.
+	Unknown Status = "Unknown"
+)
+
+// Verdict is a status and why.
+type Verdict struct {
+	Status Status
+	// Reason is one of the reasons of conditions in the API.
+	Reason string
+	// Message is one sentence that names the object. It is the same for as long as the
+	// state is the same: no counters, no times.
+	Message string
+}
+
+// Of judges an object. Deployments, Services and Pods have rules; everything else, and
+// no object at all, is Unknown.
+func Of(obj runtime.Object) Verdict {
+	if isNil(obj) {
+		return unknown("There is no object, so nothing is known about its health")
+	}
+	switch o := obj.(type) {
+	case *appsv1.Deployment:
+		return ofDeployment(o)
+	case *corev1.Service:
+		return ofService(o)
+	case *corev1.Pod:
+		return ofPod(o)
+	}
+	return unknown(describe(obj) + " is of a kind whose health cannot be judged")
+}
+
+// Worst returns the verdict that counts for the whole, the first one among equals. A
+// whole without parts is Unknown: what should have members and has none is never healthy.
+func Worst(verdicts ...Verdict) Verdict {
+	if len(verdicts) == 0 {
+		return unknown("Nothing was found where something should be")
+	}
+	worst := verdicts[0]
+	for _, v := range verdicts[1:] {
+		if severity(v.Status) > severity(worst.Status) {
+			worst = v
+		}
+	}
+	if worst.Status == "" {
+		// A verdict that nobody filled in weighs as Unknown; it has to say so, too.
+		worst.Status, worst.Reason = Unknown, appsapi.ReasonInternalError
+	}
+	return worst
+}
+
+func severity(s Status) int {
+	switch s {
+	case Healthy:
+		return 0
+	case Suspended:
+		return 1
+	case Progressing:
+		return 2
+	case Degraded:
+		return 4
+	}
+	return 3
+}
+
+func ofService(s *corev1.Service) Verdict {
+	name := named("Service", s)
+	if s.DeletionTimestamp != nil {
+		return progressing(name + " is being deleted")
+	}
+	if s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0 {
+		return progressing(name + " waits for an address from the load balancer")
+	}
+	return healthy(name + " is set up")
+}
+
+func ofPod(p *corev1.Pod) Verdict {
+	name := named("Pod", p)
+	if p.DeletionTimestamp != nil {
+		return progressing(name + " is being deleted")
+	}
+	switch p.Status.Phase {
+	case corev1.PodFailed:
+		return degraded(appsapi.ReasonComponentDegraded, name+" has failed")
+	case corev1.PodSucceeded:
+		return healthy(name + " has done its work")
+	case corev1.PodUnknown:
+		// Before the conditions: they are what the node said before it fell silent.
+		return unknown(name + " is on a node that does not report")
+	}
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return healthy(name + " is ready")
+		}
+	}
+	return progressing(name + " is not ready yet")
+}
+
+func healthy(message string) Verdict {
+	return Verdict{Status: Healthy, Reason: appsapi.ReasonReconciled, Message: message}
+}
+
+func progressing(message string) Verdict {
+	return Verdict{Status: Progressing, Reason: appsapi.ReasonProgressing, Message: message}
+}
+
+func degraded(reason, message string) Verdict {
+	return Verdict{Status: Degraded, Reason: reason, Message: message}
+}
+
+func suspended(message string) Verdict {
+	return Verdict{Status: Suspended, Reason: appsapi.ReasonSuspended, Message: message}
+}
+
+func unknown(message string) Verdict {
+	return Verdict{Status: Unknown, Reason: appsapi.ReasonInternalError, Message: message}
+}
+
+// isNil also finds the nil pointer inside an interface, which a caller gets by handing
+// over the result of a lookup that found nothing.
+func isNil(obj runtime.Object) bool {
+	if obj == nil {
+		return true
+	}
+	v := reflect.ValueOf(obj)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// describe names an object of any kind. Typed objects usually do not carry their kind.
+func describe(obj runtime.Object) string {
+	kind := obj.GetObjectKind().GroupVersionKind().Kind
+	if kind == "" {
+		kind = reflect.Indirect(reflect.ValueOf(obj)).Type().Name()
+	}
+	if o, ok := obj.(metav1.Object); ok {
+		return named(kind, o)
+	}
+	return kind
+}
+
+func named(kind string, o metav1.Object) string {
+	if o.GetNamespace() == "" {
+		return fmt.Sprintf("%s %s", kind, o.GetName())
+	}
+	return fmt.Sprintf("%s %s/%s", kind, o.GetNamespace(), o.GetName())
+}

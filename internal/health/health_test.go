@@ -1,0 +1,324 @@
+package health
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// counts are what a Deployment reports about its pods.
+type counts struct{ replicas, updated, ready, available int32 }
+
+// deployment asks for pods and has reported counts about the spec as it is.
+func deployment(want *int32, c counts, change ...func(*appsv1.Deployment)) *appsv1.Deployment {
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Generation: 4},
+		Spec:       appsv1.DeploymentSpec{Replicas: want},
+		Status: appsv1.DeploymentStatus{
+			ObservedGeneration: 4,
+			Replicas:           c.replicas, UpdatedReplicas: c.updated, ReadyReplicas: c.ready, AvailableReplicas: c.available,
+		},
+	}
+	for _, f := range change {
+		f(d)
+	}
+	return d
+}
+
+func paused(d *appsv1.Deployment)   { d.Spec.Paused = true }
+func unseen(d *appsv1.Deployment)   { d.Status.ObservedGeneration = 3 }
+func deleting(d *appsv1.Deployment) { d.DeletionTimestamp = new(metav1.Now()) }
+
+func condition(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason string) func(*appsv1.Deployment) {
+	return func(d *appsv1.Deployment) {
+		d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{
+			Type: kind, Status: status, Reason: reason, Message: `ReplicaSet "web-7d9" has 3 of 5 pods`})
+	}
+}
+
+func TestOfDeployment(t *testing.T) {
+	all := counts{3, 3, 3, 3}
+	overdue := condition("Progressing", "False", "ProgressDeadlineExceeded")
+	refused := condition("ReplicaFailure", "True", "FailedCreate")
+	resume := "Deployment shop/web is paused, until kubectl rollout resume -n shop deployment/web lets it go on"
+	timedOut := "Deployment shop/web made no progress within its deadline: see the conditions of the Deployment"
+	cases := map[string]struct {
+		obj  *appsv1.Deployment
+		want Verdict
+	}{
+		"all pods updated and available": {
+			obj:  deployment(new(int32(3)), all, condition("Progressing", "True", "NewReplicaSetAvailable")),
+			want: Verdict{"Healthy", "Reconciled", "Deployment shop/web runs as declared"},
+		},
+		"terminating pods do not count": {
+			obj:  deployment(new(int32(3)), all, func(d *appsv1.Deployment) { d.Status.TerminatingReplicas = new(int32(2)) }),
+			want: Verdict{"Healthy", "Reconciled", "Deployment shop/web runs as declared"},
+		},
+		"no number asked for means one": {
+			obj:  deployment(nil, counts{1, 1, 1, 1}),
+			want: Verdict{"Healthy", "Reconciled", "Deployment shop/web runs as declared"},
+		},
+		"no number asked for and none there": {
+			obj:  deployment(nil, counts{}),
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web is rolling out"},
+		},
+		"none asked for and none there": {
+			obj:  deployment(new(int32(0)), counts{}),
+			want: Verdict{"Healthy", "Reconciled", "Deployment shop/web has no pods, as declared"},
+		},
+		"none asked for and some there": {
+			obj:  deployment(new(int32(0)), counts{2, 1, 2, 2}),
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web is removing pods that are no longer wanted"},
+		},
+		"scaled down, not there yet": {
+			obj:  deployment(new(int32(2)), all),
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web is removing pods that are no longer wanted"},
+		},
+		"new pods missing": {
+			obj:  deployment(new(int32(3)), counts{3, 1, 3, 3}),
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web is rolling out"},
+		},
+		"all new pods there and an old one left": {
+			obj:  deployment(new(int32(3)), counts{4, 3, 4, 4}),
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web is rolling out"},
+		},
+		"new pods not available": {
+			obj:  deployment(new(int32(3)), counts{3, 3, 3, 2}),
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
+		},
+		"a pod of a completed rollout became unavailable": {
+			obj:  deployment(new(int32(3)), counts{3, 3, 2, 2}, condition("Progressing", "True", "NewReplicaSetAvailable")),
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
+		},
+		"counts that contradict each other are not green": {
+			obj:  deployment(new(int32(3)), counts{2, 3, 3, 3}),
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
+		},
+		"change not seen by its controller": {
+			obj:  deployment(new(int32(3)), all, unseen),
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web has a change that its controller has not seen yet"},
+		},
+		"an old failure says nothing about a change not seen": {
+			obj:  deployment(new(int32(3)), all, unseen, overdue),
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web has a change that its controller has not seen yet"},
+		},
+		"being deleted": {
+			obj:  deployment(new(int32(3)), all, deleting),
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web is being deleted"},
+		},
+		"paused": {
+			obj:  deployment(new(int32(3)), all, paused),
+			want: Verdict{"Suspended", "Suspended", resume},
+		},
+		"paused and not seen": {
+			obj:  deployment(new(int32(3)), counts{}, paused, unseen),
+			want: Verdict{"Suspended", "Suspended", resume},
+		},
+		"deadline exceeded": {
+			obj:  deployment(new(int32(3)), counts{4, 1, 3, 3}, overdue),
+			want: Verdict{"Degraded", "RolloutTimedOut", timedOut},
+		},
+		"pods refused": {
+			obj: deployment(new(int32(3)), counts{}, condition("Progressing", "True", "ReplicaSetUpdated"), refused),
+			want: Verdict{"Degraded", "ComponentDegraded",
+				"Deployment shop/web cannot create its pods: see the condition ReplicaFailure of the Deployment"},
+		},
+		"pods were refused once": {
+			obj:  deployment(new(int32(3)), all, condition("ReplicaFailure", "False", "")),
+			want: Verdict{"Healthy", "Reconciled", "Deployment shop/web runs as declared"},
+		},
+		"pods refused and deadline exceeded": {
+			obj:  deployment(new(int32(3)), counts{}, refused, overdue),
+			want: Verdict{"Degraded", "RolloutTimedOut", timedOut},
+		},
+		"no ReplicaSet": {
+			obj: deployment(new(int32(3)), counts{}, condition("Progressing", "False", "ReplicaSetCreateError")),
+			want: Verdict{"Degraded", "ComponentDegraded",
+				"Deployment shop/web cannot go on: see the condition Progressing of the Deployment"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before := tc.obj.DeepCopy()
+			if diff := cmp.Diff(tc.want, Of(tc.obj)); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, tc.obj); diff != "" {
+				t.Errorf("the object was changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOfService(t *testing.T) {
+	service := func(change func(*corev1.Service)) *corev1.Service {
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+		change(s)
+		return s
+	}
+	cases := map[string]struct {
+		change func(*corev1.Service)
+		want   Verdict
+	}{
+		"inside the cluster": {
+			change: func(s *corev1.Service) { s.Spec.Type = "ClusterIP" },
+			want:   Verdict{"Healthy", "Reconciled", "Service shop/web is set up"},
+		},
+		"load balancer without an address": {
+			change: func(s *corev1.Service) { s.Spec.Type = "LoadBalancer" },
+			want:   Verdict{"Progressing", "Progressing", "Service shop/web waits for an address from the load balancer"},
+		},
+		"load balancer with an address": {
+			change: func(s *corev1.Service) {
+				s.Spec.Type = "LoadBalancer"
+				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "lb.example.com"}}
+			},
+			want: Verdict{"Healthy", "Reconciled", "Service shop/web is set up"},
+		},
+		"being deleted": {
+			change: func(s *corev1.Service) { s.DeletionTimestamp = new(metav1.Now()) },
+			want:   Verdict{"Progressing", "Progressing", "Service shop/web is being deleted"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, Of(service(tc.change))); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOfPod(t *testing.T) {
+	pod := func(phase corev1.PodPhase, ready corev1.ConditionStatus) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1"},
+			Status: corev1.PodStatus{Phase: phase, Conditions: []corev1.PodCondition{
+				{Type: "PodScheduled", Status: "True"}, {Type: "Ready", Status: ready},
+			}},
+		}
+	}
+	gone := pod("Running", "True")
+	gone.DeletionTimestamp = new(metav1.Now())
+	cases := map[string]struct {
+		obj  *corev1.Pod
+		want Verdict
+	}{
+		"ready":                       {pod("Running", "True"), Verdict{"Healthy", "Reconciled", "Pod shop/web-1 is ready"}},
+		"not ready":                   {pod("Running", "False"), Verdict{"Progressing", "Progressing", "Pod shop/web-1 is not ready yet"}},
+		"pending":                     {pod("Pending", "False"), Verdict{"Progressing", "Progressing", "Pod shop/web-1 is not ready yet"}},
+		"being deleted while ready":   {gone, Verdict{"Progressing", "Progressing", "Pod shop/web-1 is being deleted"}},
+		"failed":                      {pod("Failed", "False"), Verdict{"Degraded", "ComponentDegraded", "Pod shop/web-1 has failed"}},
+		"succeeded":                   {pod("Succeeded", "False"), Verdict{"Healthy", "Reconciled", "Pod shop/web-1 has done its work"}},
+		"node lost":                   {pod("Unknown", "Unknown"), Verdict{"Unknown", "InternalError", "Pod shop/web-1 is on a node that does not report"}},
+		"node lost while it was fine": {pod("Unknown", "True"), Verdict{"Unknown", "InternalError", "Pod shop/web-1 is on a node that does not report"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, Of(tc.obj)); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// plain is an object that is neither a pointer nor has a name.
+type plain struct{}
+
+func (plain) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+func (p plain) DeepCopyObject() runtime.Object { return p }
+
+func TestOfAnythingElse(t *testing.T) {
+	certificate := &unstructured.Unstructured{Object: map[string]any{
+		"kind": "Certificate", "metadata": map[string]any{"namespace": "shop", "name": "web"},
+	}}
+	nothing := "There is no object, so nothing is known about its health"
+	cases := map[string]struct {
+		obj         runtime.Object
+		wantMessage string
+	}{
+		"nothing":               {nil, nothing},
+		"no Deployment":         {(*appsv1.Deployment)(nil), nothing},
+		"no Service":            {(*corev1.Service)(nil), nothing},
+		"no Pod":                {(*corev1.Pod)(nil), nothing},
+		"no Secret":             {(*corev1.Secret)(nil), nothing},
+		"a kind without rules":  {&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}, "Secret shop/web is of a kind whose health cannot be judged"},
+		"outside of namespaces": {&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, "Node n1 is of a kind whose health cannot be judged"},
+		"a kind of others":      {certificate, "Certificate shop/web is of a kind whose health cannot be judged"},
+		"a list":                {&corev1.PodList{}, "PodList is of a kind whose health cannot be judged"},
+		"not a pointer":         {plain{}, "plain is of a kind whose health cannot be judged"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(Verdict{"Unknown", "InternalError", tc.wantMessage}, Of(tc.obj)); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWorst(t *testing.T) {
+	v := func(s Status, message string) Verdict { return Verdict{Status: s, Message: message} }
+	ladder := []Verdict{v("Degraded", "a"), v("Unknown", "b"), v("Progressing", "c"), v("Suspended", "d"), v("Healthy", "e")}
+	cases := map[string]struct {
+		verdicts []Verdict
+		want     Verdict
+	}{
+		"none":                        {nil, Verdict{"Unknown", "InternalError", "Nothing was found where something should be"}},
+		"one":                         {ladder[4:], v("Healthy", "e")},
+		"first of equals":             {[]Verdict{v("Healthy", "0"), v("Degraded", "1"), v("Degraded", "2")}, v("Degraded", "1")},
+		"broken before not known":     {ladder, v("Degraded", "a")},
+		"not known before on its way": {ladder[1:], v("Unknown", "b")},
+		"on its way before held":      {ladder[2:], v("Progressing", "c")},
+		"held before healthy":         {ladder[3:], v("Suspended", "d")},
+		"never filled in":             {[]Verdict{v("Healthy", "e"), {}}, Verdict{Status: "Unknown", Reason: "InternalError"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, Worst(tc.verdicts...)); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s", diff)
+			}
+			shuffled := append([]Verdict(nil), tc.verdicts...)
+			rand.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+			if got := Worst(shuffled...).Status; got != tc.want.Status {
+				t.Errorf("in another order: %s, want %s", got, tc.want.Status)
+			}
+		})
+	}
+}
+
+func TestSatisfied(t *testing.T) {
+	cases := map[string]struct {
+		obj  *appsv1.Deployment
+		want bool
+	}{
+		"no Deployment":                            {nil, false},
+		"the only pod is ready":                    {deployment(nil, counts{1, 1, 1, 1}), true},
+		"the only pod is not ready":                {deployment(nil, counts{1, 1, 0, 0}), false},
+		"two of three":                             {deployment(new(int32(3)), counts{3, 3, 2, 0}), true},
+		"one of three":                             {deployment(new(int32(3)), counts{3, 3, 1, 1}), false},
+		"half is not a majority":                   {deployment(new(int32(4)), counts{4, 4, 2, 2}), false},
+		"three of four":                            {deployment(new(int32(4)), counts{4, 4, 3, 3}), true},
+		"all ready, all old":                       {deployment(new(int32(3)), counts{3, 0, 3, 3}), false},
+		"one new pod might be the one not ready":   {deployment(new(int32(3)), counts{4, 2, 3, 3}), false},
+		"two new pods are ready beside an old one": {deployment(new(int32(3)), counts{3, 2, 3, 3}), true},
+		"ready, but the change was not seen":       {deployment(new(int32(3)), counts{3, 3, 3, 3}, unseen), false},
+		"none asked for":                           {deployment(new(int32(0)), counts{}), true},
+		"none asked for, one still there":          {deployment(new(int32(0)), counts{1, 0, 0, 0}), true},
+		"none asked for, but not seen":             {deployment(new(int32(0)), counts{}, unseen), false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Satisfied(tc.obj); got != tc.want {
+				t.Errorf("satisfied: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
