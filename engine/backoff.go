@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const (
+	firstRetry = 20 * time.Millisecond
+	// An API server that cannot be reached will be back at some moment: one that looks
+	// rarely would add its own delay to the outage.
+	maxUnreachable = 5 * time.Second
+)
+
+// backoff decides when to try again what failed: ever more rarely, and how rarely at
+// most depends on why it failed. It implements the queue's rate limiter.
+type backoff struct {
+	workqueue.TypedRateLimiter[reconcile.Request]
+
+	mu          sync.Mutex
+	unreachable map[reconcile.Request]bool
+}
+
+func newBackoff(most time.Duration) *backoff {
+	return &backoff{
+		TypedRateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, most),
+		unreachable:      map[reconcile.Request]bool{},
+	}
+}
+
+// note says why the last try failed, before the queue asks.
+func (b *backoff) note(req reconcile.Request, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if refused(err) {
+		delete(b.unreachable, req)
+		return
+	}
+	b.unreachable[req] = true
+}
+
+// When is how long to wait.
+func (b *backoff) When(req reconcile.Request) time.Duration {
+	wait := b.TypedRateLimiter.When(req)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.unreachable[req] {
+		return min(wait, maxUnreachable)
+	}
+	return wait
+}
+
+// Forget starts again after a success.
+func (b *backoff) Forget(req reconcile.Request) {
+	b.TypedRateLimiter.Forget(req)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.unreachable, req)
+}
+
+// refused says whether the API server heard us and said no, as opposed to not hearing us
+// or being in trouble itself.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	if strings.Contains(status.Status().Message, "cannot find RESTMapping") {
+		return false // the API server has not noticed yet that our own kind exists
+	}
+	return status.Status().Code >= 400 && status.Status().Code < 500 && !apierrors.IsTooManyRequests(err)
+}

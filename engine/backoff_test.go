@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+func TestBackoff(t *testing.T) {
+	resource := schema.GroupResource{Group: "apps", Resource: "deployments"}
+	cases := map[string]struct {
+		err  error
+		want time.Duration // after many tries
+	}{
+		"no connection":     {errors.New("dial tcp: connection refused"), 5 * time.Second},
+		"server in trouble": {apierrors.NewInternalError(errors.New("etcd")), 5 * time.Second},
+		"too many requests": {apierrors.NewTooManyRequestsError("later"), 5 * time.Second},
+		"fresh CRD":         {apierrors.NewForbidden(resource, "web", errors.New("cannot find RESTMapping for APIVersion")), 5 * time.Second},
+		"forbidden":         {apierrors.NewForbidden(resource, "web", errors.New("quota")), time.Minute},
+		"invalid":           {apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "web", nil), time.Minute},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBackoff(time.Minute)
+			req := reconcile.Request{NamespacedName: types.NamespacedName{Name: "web"}}
+			var last time.Duration
+			for i := range 20 {
+				b.note(req, tc.err)
+				wait := b.When(req)
+				if i == 0 && wait != 20*time.Millisecond || wait < last {
+					t.Fatalf("try %d: waits %s after %s", i, wait, last)
+				}
+				last = wait
+			}
+			if last != tc.want {
+				t.Errorf("got %s at most, want %s", last, tc.want)
+			}
+			b.Forget(req)
+			if wait := b.When(req); wait != 20*time.Millisecond {
+				t.Errorf("after a success: waits %s", wait)
+			}
+		})
+	}
+}

@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/apply"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+)
+
+// maxNote is what the API server accepts of an event's text.
+const maxNote = 1000
+
+// occurrence is something worth telling a person.
+type occurrence struct {
+	kind   string // Normal or Warning
+	reason string
+	action string
+	note   string
+}
+
+func created(component string, children []string) occurrence {
+	return occurrence{corev1.EventTypeNormal, "ComponentCreated", "Apply", fmt.Sprintf("Created %s of component %q", strings.Join(children, " and "), component)}
+}
+
+func updated(component string, children []string) occurrence {
+	return occurrence{corev1.EventTypeNormal, "ComponentUpdated", "Apply", fmt.Sprintf("Updated %s of component %q", strings.Join(children, " and "), component)}
+}
+
+func adopted(component string, children []string) occurrence {
+	return occurrence{corev1.EventTypeNormal, "ComponentAdopted", "Adopt", fmt.Sprintf("Took over %s as component %q", strings.Join(children, " and "), component)}
+}
+
+func pruned(component string, children []string) occurrence {
+	return occurrence{corev1.EventTypeNormal, "ComponentPruned", "Prune", fmt.Sprintf("Deleted %s, which component %q no longer has", strings.Join(children, " and "), component)}
+}
+
+func becameReady(message string) occurrence {
+	return occurrence{corev1.EventTypeNormal, "ComponentReady", "Rollout", message}
+}
+
+func trouble(reason, message string) occurrence {
+	return occurrence{corev1.EventTypeWarning, reason, "Reconcile", message}
+}
+
+func fight(namespace string, id desired.ID) occurrence {
+	return occurrence{corev1.EventTypeWarning, "RepairThrottled", "Repair", fmt.Sprintf(
+		"Somebody keeps changing %s %s/%s; it is repaired at most once a second. Find out who: kubectl get %s %s -n %s --show-managed-fields -o yaml",
+		id.Kind.Kind, namespace, id.Name, strings.ToLower(id.Kind.Kind), id.Name, namespace)}
+}
+
+// occurrences are what changed: what was written, and what the status says newly.
+func occurrences(namespace string, done outcome, before, after *appsapi.ApplicationStatus) []occurrence {
+	var out []occurrence
+	for _, kind := range []struct {
+		what apply.Change
+		tell func(string, []string) occurrence
+	}{{apply.Created, created}, {apply.Adopted, adopted}, {apply.Updated, updated}, {removedChange, pruned}} {
+		var order []string
+		children := map[string][]string{}
+		for _, c := range done.changes {
+			if c.what != kind.what {
+				continue
+			}
+			if children[c.component] == nil {
+				order = append(order, c.component)
+			}
+			children[c.component] = append(children[c.component], c.child.Kind.Kind+" "+c.child.Name)
+		}
+		for _, component := range order {
+			out = append(out, kind.tell(component, children[component]))
+		}
+	}
+	for _, id := range done.fights {
+		out = append(out, fight(namespace, id))
+	}
+	if o, ok := verdictOccurrence(before, after); ok {
+		out = append(out, o)
+	}
+	return out
+}
+
+// verdictOccurrence tells what the Ready condition says newly, except that work goes on.
+func verdictOccurrence(before, after *appsapi.ApplicationStatus) (occurrence, bool) {
+	was := meta.FindStatusCondition(before.Conditions, appsapi.ConditionReady)
+	is := meta.FindStatusCondition(after.Conditions, appsapi.ConditionReady)
+	if was == nil {
+		was = &metav1.Condition{}
+	}
+	switch {
+	case is.Reason == was.Reason && is.Status == was.Status, is.Reason == appsapi.ReasonSuspended:
+		return occurrence{}, false
+	case is.Status == metav1.ConditionTrue:
+		return becameReady(is.Message), true
+	case is.Reason == appsapi.ReasonProgressing, is.Reason == appsapi.ReasonInternalError:
+		return occurrence{}, false
+	}
+	return trouble(is.Reason, is.Message), true
+}
+
+// recorder tells people what happened.
+type recorder struct{ events.EventRecorder }
+
+func (r recorder) tell(ctx context.Context, app client.Object, gvk schema.GroupVersionKind, done outcome, before, after *appsapi.ApplicationStatus) {
+	// Without the resourceVersion: with it, every event would count as a new one.
+	regarding := &corev1.ObjectReference{
+		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind,
+		Namespace: app.GetNamespace(), Name: app.GetName(), UID: app.GetUID(),
+	}
+	log := ctrl.LoggerFrom(ctx)
+	for _, o := range occurrences(app.GetNamespace(), done, before, after) {
+		if len(o.note) > maxNote {
+			o.note = o.note[:maxNote]
+		}
+		log.Info("Application changed", "reason", o.reason, "note", o.note)
+		r.Eventf(regarding, nil, o.kind, o.reason, o.action, "%s", o.note)
+	}
+}

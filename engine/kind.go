@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// Component is one part of an application.
+type Component = appsapi.Component
+
+// Object is an object of a kind that the engine runs.
+type Object interface {
+	client.Object
+	// ApplicationStatus is the part of its status that the engine writes.
+	ApplicationStatus() *appsapi.ApplicationStatus
+}
+
+// Kind is a kind of application.
+type Kind[T Object] struct {
+	// New returns an empty object.
+	New func() T
+	// Components says what an object consists of. It must not change the object.
+	Components func(T) []Component
+	// Report writes into the status of the object what its kind shows beyond
+	// ApplicationStatus.
+	Report func(T, []ComponentStatus)
+}
+
+// ComponentStatus is what was seen of one component.
+type ComponentStatus struct {
+	Name string
+	// Wanted, Replicas, Ready and Available count pods.
+	Wanted, Replicas, Ready, Available int32
+	// Selector finds the pods, in the syntax of kubectl.
+	Selector string
+	// Endpoints are where it can be reached inside the cluster.
+	Endpoints []appsapi.Endpoint
+}
+
+// Options of a controller. The zero value is fit for production.
+type Options struct {
+	// Workers is how many objects are worked on at once; 0 means 8.
+	Workers int
+	// MaxBackoff bounds the time between two tries of what the API server refuses; 0
+	// means 5 minutes.
+	MaxBackoff time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.Workers == 0 {
+		o.Workers = 8
+	}
+	if o.MaxBackoff == 0 {
+		o.MaxBackoff = 5 * time.Minute
+	}
+	return o
+}

@@ -1,0 +1,202 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/internal/apply"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/rollout"
+)
+
+// conflictPoll is how often a name that is somebody else's is looked at: no watch of
+// ours shows it going.
+const conflictPoll = 15 * time.Second
+
+// reconciler is the one loop of all kinds.
+type reconciler[T Object] struct {
+	kind    Kind[T]
+	gvk     schema.GroupVersionKind
+	client  client.Client
+	live    client.Reader
+	applier *apply.Applier
+	events  recorder
+	clock   clock.PassiveClock
+	backoff *backoff
+	stale   workqueue.TypedRateLimiter[ctrl.Request] // apart from backoff: nothing failed
+	written written[T]
+}
+
+// Reconcile looks, decides, writes and reports.
+func (r *reconciler[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	obj, err := r.get(ctx, req)
+	if err != nil {
+		r.backoff.note(req, err)
+		return ctrl.Result{}, err
+	}
+	if obj == nil || (*obj).GetDeletionTimestamp() != nil {
+		return ctrl.Result{}, nil // the garbage collector does the rest
+	}
+	app := *obj
+	owner := r.owner(app)
+	var components []desired.Component
+	for _, c := range r.kind.Components(app) {
+		components = append(components, desired.For(owner, c))
+	}
+	seen, err := r.observe(ctx, owner, components)
+	done := outcome{seen: seen, failed: err}
+	if err == nil {
+		done = r.execute(ctx, app, owner, rollout.For(owner, components, seen), seen)
+	}
+	if done.stale() {
+		// Decided on something that was not so any more: no verdict, look again.
+		return ctrl.Result{RequeueAfter: r.stale.When(req)}, nil
+	}
+	r.stale.Forget(req)
+	report, err := r.report(ctx, app, components, done)
+	if err = errors.Join(done.err(), err); err != nil {
+		r.backoff.note(req, err)
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: r.next(report, done)}, nil
+}
+
+// get returns the object as we know it best, or nil when it is gone.
+func (r *reconciler[T]) get(ctx context.Context, req ctrl.Request) (*T, error) {
+	obj := r.kind.New()
+	err := r.client.Get(ctx, req.NamespacedName, obj)
+	if apierrors.IsNotFound(err) {
+		r.applier.Forget(r.written.forget(req.NamespacedName))
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get %s %s: %w", r.gvk.Kind, req.NamespacedName, err)
+	}
+	obj, replaced := r.written.newest(obj)
+	r.applier.Forget(replaced)
+	return &obj, nil
+}
+
+func (r *reconciler[T]) owner(obj T) desired.Owner {
+	return desired.Owner{
+		APIVersion: r.gvk.GroupVersion().String(), Kind: r.gvk.Kind,
+		Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID(),
+	}
+}
+
+// observe reads every child once; nothing later reads again.
+func (r *reconciler[T]) observe(ctx context.Context, owner desired.Owner, components []desired.Component) (rollout.Seen, error) {
+	seen := rollout.Seen{}
+	for _, c := range components {
+		ids := c.Absent
+		for _, child := range c.Children {
+			ids = append(ids[:len(ids):len(ids)], child.ID)
+		}
+		for _, id := range ids {
+			obj, err := r.applier.Observe(ctx, owner, id)
+			if err != nil {
+				return nil, err
+			}
+			if obj != nil {
+				seen[id] = obj
+			}
+		}
+	}
+	return seen, nil
+}
+
+// execute applies the plan: all children of a component at once, then what it must not
+// have.
+func (r *reconciler[T]) execute(ctx context.Context, app T, owner desired.Owner, plan rollout.Plan, seen rollout.Seen) outcome {
+	done := outcome{seen: seen, errors: map[desired.ID]error{}}
+	for _, step := range plan.Steps {
+		results := make([]apply.Result, len(step.Apply))
+		errs := make([]error, len(step.Apply))
+		var group sync.WaitGroup
+		for i, child := range step.Apply {
+			current, _ := seen[child.ID].(client.Object)
+			group.Go(func() { results[i], errs[i] = r.applier.Apply(ctx, owner, child, current) })
+		}
+		group.Wait()
+		failed := false
+		for i, child := range step.Apply {
+			done.add(step.Component, child.ID, results[i], errs[i])
+			failed = failed || errs[i] != nil
+		}
+		if failed {
+			continue
+		}
+		for _, id := range step.Remove {
+			r.remove(ctx, app, owner, step.Component, id, &done)
+		}
+	}
+	return done
+}
+
+// remove deletes a child that its component must not have, after asking the API server
+// whether that is still what the object says: the cache may be behind an edit.
+func (r *reconciler[T]) remove(ctx context.Context, app T, owner desired.Owner, component string, id desired.ID, done *outcome) {
+	current := r.kind.New()
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(app), current); client.IgnoreNotFound(err) != nil {
+		done.errors[id] = fmt.Errorf("get %s %s before deleting %s %s: %w", r.gvk.Kind, klog.KObj(app), id.Kind.Kind, id.Name, err)
+		return
+	}
+	if current.GetUID() != app.GetUID() || current.GetGeneration() != app.GetGeneration() {
+		done.errors[id] = fmt.Errorf("%s %s: %w", r.gvk.Kind, klog.KObj(app), apply.ErrStale)
+		return
+	}
+	removed, err := r.applier.Remove(ctx, owner, id, done.seen[id].(client.Object))
+	if err != nil {
+		done.errors[id] = err
+		return
+	}
+	if removed {
+		done.changes = append(done.changes, change{component, id, removedChange})
+		delete(done.seen, id)
+	}
+}
+
+// pods lists the pods of a component.
+func (r *reconciler[T]) pods(ctx context.Context, namespace string, c desired.Component) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	err := r.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{indexWorkload: c.WorkloadID})
+	if err != nil {
+		return nil, fmt.Errorf("list pods of %s %s: %w", c.Workload.Kind.Kind, c.Workload.Name, err)
+	}
+	pods := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
+	}
+	return pods, nil
+}
+
+// next is when to look again although nothing happened; 0 means never.
+func (r *reconciler[T]) next(report report, done outcome) time.Duration {
+	var next time.Duration
+	sooner := func(d time.Duration) {
+		if d > 0 && (next == 0 || d < next) {
+			next = d
+		}
+	}
+	sooner(done.wait)
+	if !report.again.IsZero() {
+		sooner(max(report.again.Sub(r.clock.Now()), time.Millisecond))
+	}
+	if done.blocked() {
+		sooner(conflictPoll + rand.N(conflictPoll/3))
+	}
+	return next
+}

@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/apply"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+)
+
+// forever is long enough for an API server, or our own CRDs, to appear: the operator
+// waits for them, it does not exit.
+const forever = time.Duration(math.MaxInt64)
+
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Setup makes a manager run a kind. The manager's cache must be made with [Cache].
+func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
+	o = o.withDefaults()
+	gvk, err := apiutil.GVKForObject(kind.New(), mgr.GetScheme())
+	if err != nil {
+		return fmt.Errorf("set up a kind: %w", err)
+	}
+	if err := indexPods(mgr); err != nil {
+		return err
+	}
+	limiter := newBackoff(o.MaxBackoff)
+	r := &reconciler[T]{
+		kind:    kind,
+		gvk:     gvk,
+		client:  mgr.GetClient(),
+		live:    mgr.GetAPIReader(),
+		applier: apply.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}),
+		events:  recorder{mgr.GetEventRecorder("holdfast")},
+		clock:   clock.RealClock{},
+		backoff: limiter,
+		stale:   workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, maxUnreachable),
+		written: written[T]{objects: map[types.UID]T{}, names: map[types.NamespacedName]types.UID{}},
+	}
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named(strings.ToLower(gvk.Kind)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: o.Workers,
+			RateLimiter:             limiter,
+			CacheSyncTimeout:        forever,
+		}).
+		For(kind.New()).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(byInstance))
+	for _, child := range []struct {
+		object client.Object
+		kind   schema.GroupVersionKind
+	}{
+		{&appsv1.Deployment{}, desired.KindDeployment},
+		{&corev1.Service{}, desired.KindService},
+	} {
+		b = b.Watches(child.object, childHandler{owner: gvk.GroupKind(), kind: child.kind, applier: r.applier}.handler())
+	}
+	if err := b.Complete(r); err != nil {
+		return fmt.Errorf("set up %s: %w", gvk.Kind, err)
+	}
+	return nil
+}
+
+// indexPods may be asked for by every kind; the index is one.
+func indexPods(mgr ctrl.Manager) error {
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, indexWorkload, workloadOf)
+	if err != nil && !strings.Contains(err.Error(), "indexer conflict") {
+		return fmt.Errorf("index pods: %w", err)
+	}
+	return nil
+}
+
+// byInstance wakes the object whose name a pod carries. Which kind it is the label does
+// not say: a wrong guess finds nothing and costs nothing.
+func byInstance(_ context.Context, pod client.Object) []reconcile.Request {
+	name := pod.GetLabels()[appsapi.LabelInstance]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}}}
+}
+
+// childHandler wakes the owner of a child, also when its reference was taken away.
+type childHandler struct {
+	owner   schema.GroupKind
+	kind    schema.GroupVersionKind
+	applier *apply.Applier
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+func (h childHandler) handler() handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { h.wake(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { h.wake(q, e.ObjectOld, e.ObjectNew) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+			h.applier.Gone(e.Object, h.kind)
+			h.wake(q, e.Object)
+		},
+	}
+}
+
+func (h childHandler) wake(q queue, states ...client.Object) {
+	for _, child := range states {
+		if name := h.ownerName(child); name != "" {
+			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: child.GetNamespace(), Name: name}})
+		}
+	}
+}
+
+func (h childHandler) ownerName(child client.Object) string {
+	if ref := metav1.GetControllerOfNoCopy(child); ref != nil {
+		gv, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err == nil && gv.Group == h.owner.Group && ref.Kind == h.owner.Kind {
+			return ref.Name
+		}
+		return ""
+	}
+	if l := child.GetLabels(); l[appsapi.LabelOwnerKind] == h.owner.Kind {
+		return l[appsapi.LabelInstance]
+	}
+	return ""
+}

@@ -1,0 +1,38 @@
+package engine
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+func object(uid types.UID, version string) *appsapi.AppService {
+	return &appsapi.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, ResourceVersion: version}}
+}
+
+func TestWritten(t *testing.T) {
+	w := written[*appsapi.AppService]{objects: map[types.UID]*appsapi.AppService{}, names: map[types.NamespacedName]types.UID{}}
+	see := func(cached *appsapi.AppService, wantVersion string, wantReplaced types.UID) {
+		t.Helper()
+		got, replaced := w.newest(cached)
+		if got.ResourceVersion != wantVersion || replaced != wantReplaced {
+			t.Errorf("got version %s, replaced %q, want %s, %q", got.ResourceVersion, replaced, wantVersion, wantReplaced)
+		}
+	}
+	see(object("a", "9"), "9", "")
+	w.remember(object("a", "10"))
+	see(object("a", "9"), "10", "")  // the cache is behind our write
+	see(object("a", "11"), "11", "") // and has caught up
+	see(object("a", "9"), "9", "")   // so the write is forgotten
+	w.remember(object("a", "12"))
+	see(object("b", "13"), "13", "a") // another object of the same name
+	if uid := w.forget(types.NamespacedName{Namespace: "shop", Name: "web"}); uid != "b" {
+		t.Errorf("forgot %q, want b", uid)
+	}
+	if len(w.objects)+len(w.names) != 0 {
+		t.Errorf("something is left: %v %v", w.objects, w.names)
+	}
+}

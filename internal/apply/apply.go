@@ -1,0 +1,301 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+)
+
+// createOnly is the resourceVersion of an apply that may only create: no live object
+// can have it, and it is not checked when there is none.
+const createOnly = "1"
+
+// ErrStale says that the world is not as it was decided on: look again, then decide.
+var ErrStale = errors.New("changed since it was read")
+
+// Change is what an apply did.
+type Change string
+
+// What an apply did.
+const (
+	Unchanged Change = ""
+	Created   Change = "Created"
+	Updated   Change = "Updated"  // to a new wish
+	Repaired  Change = "Repaired" // to the same wish as before
+	Adopted   Change = "Adopted"
+)
+
+// Result of an apply.
+type Result struct {
+	// Object as it is now.
+	Object client.Object
+	Change Change
+	// Wait is how long a repair is held back, because the object was repaired too often.
+	Wait time.Duration
+	// Fight is set once, when that begins.
+	Fight bool
+}
+
+// Applier writes children.
+type Applier struct {
+	cache  client.Reader
+	live   client.Reader
+	writer client.Client
+	clock  clock.PassiveClock
+	memory memory
+}
+
+// New returns an Applier that reads children from the cache of the client, and where
+// only the truth will do from live.
+func New(c client.Client, live client.Reader, clk clock.PassiveClock) *Applier {
+	return &Applier{cache: c, live: live, writer: c, clock: clk, memory: memory{owners: map[types.UID]map[key]*entry{}}}
+}
+
+// Observe returns a child as we know it best: from the cache, or as the API server
+// answered a write that the cache has not seen. It is nil when there is none, or none
+// with our label. The object must not be changed.
+func (a *Applier) Observe(ctx context.Context, owner desired.Owner, id desired.ID) (client.Object, error) {
+	cached, err := a.get(ctx, a.cache, owner.Namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	return a.memory.newest(key{id, owner.Namespace}, owner.UID, cached, a.clock.Now()), nil
+}
+
+// Apply makes a child what it should be. current is what Observe returned.
+func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object) (Result, error) {
+	k := key{child.ID, owner.Namespace}
+	if current == nil && a.memory.isForeign(k, owner.UID) {
+		// Only a read tells whether the name is free by now.
+		live, err := a.get(ctx, a.live, owner.Namespace, child.ID)
+		if err != nil {
+			return Result{}, err
+		}
+		current = live
+	}
+	var result Result
+	var err error
+	if current == nil {
+		result, err = a.create(ctx, owner, child)
+	} else {
+		result, err = a.update(ctx, owner, child, current)
+	}
+	var taken *NameConflict
+	a.memory.setForeign(k, owner.UID, errors.As(err, &taken))
+	return result, err
+}
+
+// create applies a child that does not exist as far as we know.
+func (a *Applier) create(ctx context.Context, owner desired.Owner, child desired.Child) (Result, error) {
+	k := key{child.ID, owner.Namespace}
+	if a.memory.wasOurs(k, owner.UID) {
+		if wait, news := a.memory.mayRepair(k, owner.UID, a.clock.Now()); wait > 0 {
+			return Result{Wait: wait, Fight: news}, nil
+		}
+	}
+	config, err := child.Render(nil)
+	if err != nil {
+		return Result{}, err
+	}
+	answer, err := a.patch(ctx, owner, child.ID, config, "", createOnly)
+	if err == nil {
+		return Result{Object: answer, Change: Created}, nil
+	}
+	if !apierrors.IsConflict(err) {
+		return Result{}, err
+	}
+	live, err := a.get(ctx, a.live, owner.Namespace, child.ID)
+	if err != nil {
+		return Result{}, err
+	}
+	if live == nil { // gone again
+		return Result{}, stale(owner, child.ID)
+	}
+	return a.update(ctx, owner, child, live)
+}
+
+// update applies a child that exists.
+func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object) (Result, error) {
+	k := key{child.ID, owner.Namespace}
+	adopting, err := claim(owner, child.ID, current)
+	if err != nil {
+		return Result{Object: current}, err
+	}
+	config, err := child.Render(current)
+	var refusal *desired.Refusal
+	if errors.As(err, &refusal) {
+		return Result{Object: current}, conflict(owner, child.ID, "cannot be taken over: "+refusal.Why)
+	}
+	if err != nil {
+		return Result{Object: current}, err
+	}
+	held, err := a.held(owner, k, config, current)
+	if err != nil || held {
+		return Result{Object: current}, err
+	}
+	change := Updated
+	switch {
+	case adopting:
+		change = Adopted
+	case current.GetAnnotations()[appsapi.AnnotationApplied] == config.Hash():
+		change = Repaired
+		if wait, news := a.memory.mayRepair(k, owner.UID, a.clock.Now()); wait > 0 {
+			return Result{Object: current, Wait: wait, Fight: news}, nil
+		}
+	}
+	answer, err := a.patch(ctx, owner, child.ID, config, current.GetUID(), current.GetResourceVersion())
+	if apierrors.IsConflict(err) || uidMismatch(err) {
+		return Result{Object: current}, stale(owner, child.ID)
+	}
+	if err != nil {
+		return Result{Object: current}, err
+	}
+	return Result{Object: answer, Change: change}, nil
+}
+
+// held says whether a child is as we want it, without a call: from memory if nothing
+// changed since, otherwise by looking at the fields that we hold.
+func (a *Applier) held(owner desired.Owner, k key, config *desired.Config, live client.Object) (bool, error) {
+	all, butMetadata, projected := a.memory.knows(k, owner.UID, config, live)
+	if all {
+		return true, nil
+	}
+	if !metadataHeld(owner, config, live) {
+		return false, nil
+	}
+	if !butMetadata {
+		want, err := config.Fields()
+		if err != nil {
+			return false, err
+		}
+		now, err := compare(want, live)
+		if err != nil || now != projected {
+			return false, err
+		}
+	}
+	a.memory.noteSame(k, owner.UID, config, live, projected)
+	return true, nil
+}
+
+// patch sends an apply and remembers the answer.
+func (a *Applier) patch(ctx context.Context, owner desired.Owner, id desired.ID, config *desired.Config, uid types.UID, resourceVersion string) (client.Object, error) {
+	want, err := config.Fields() // before it gets what is only sent
+	if err != nil {
+		return nil, err
+	}
+	body, err := config.Patch(uid, resourceVersion)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := a.empty(owner.Namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	err = a.writer.Patch(ctx, answer, client.RawPatch(types.ApplyPatchType, body),
+		client.FieldOwner(appsapi.FieldManager), client.ForceOwnership)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil, &Leaving{Child: id, Namespace: owner.Namespace, Why: "cannot be created, because its namespace is being deleted"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("apply %s %s/%s: %w", id.Kind.Kind, owner.Namespace, id.Name, err)
+	}
+	answer.SetManagedFields(nil)
+	projected, err := compare(want, answer)
+	if err != nil {
+		return nil, err
+	}
+	a.memory.remember(key{id, owner.Namespace}, owner.UID, config, answer, projected, a.clock.Now())
+	return answer, nil
+}
+
+// uidMismatch is the answer when another object of the same name has taken the place of
+// the one we looked at.
+func uidMismatch(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	for _, c := range status.Status().Details.Causes {
+		if c.Field == "metadata.uid" {
+			return true
+		}
+	}
+	return false
+}
+
+func stale(owner desired.Owner, id desired.ID) error {
+	return fmt.Errorf("apply %s %s/%s: %w", id.Kind.Kind, owner.Namespace, id.Name, ErrStale)
+}
+
+// Remove deletes an optional child that is not wanted any more, exactly as it was seen.
+// It leaves alone what is not ours. Whether the wish is still current is the caller's to
+// know.
+func (a *Applier) Remove(ctx context.Context, owner desired.Owner, id desired.ID, current client.Object) (removed bool, err error) {
+	if !metav1.IsControlledBy(current, &metav1.ObjectMeta{UID: owner.UID}) {
+		return false, nil
+	}
+	uid, resourceVersion := current.GetUID(), current.GetResourceVersion()
+	err = a.writer.Delete(ctx, current, client.Preconditions{UID: &uid, ResourceVersion: &resourceVersion},
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil // gone already, which is what was wanted
+	case apierrors.IsConflict(err):
+		return false, stale(owner, id)
+	case err != nil:
+		return false, fmt.Errorf("delete %s %s/%s: %w", id.Kind.Kind, owner.Namespace, id.Name, err)
+	}
+	a.memory.gone(key{id, owner.Namespace}, owner.UID, uid)
+	return true, nil
+}
+
+// Gone tells that the cache saw a child go.
+func (a *Applier) Gone(child client.Object, kind schema.GroupVersionKind) {
+	owner := types.UID(child.GetLabels()[appsapi.LabelOwnerUID])
+	a.memory.gone(key{desired.ID{Kind: kind, Name: child.GetName()}, child.GetNamespace()}, owner, child.GetUID())
+}
+
+// Forget drops what is remembered of the children of an owner that is gone.
+func (a *Applier) Forget(owner types.UID) { a.memory.forget(owner) }
+
+// get returns nil when there is no such object.
+func (a *Applier) get(ctx context.Context, from client.Reader, namespace string, id desired.ID) (client.Object, error) {
+	obj, err := a.empty(namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	err = from.Get(ctx, client.ObjectKeyFromObject(obj), obj)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get %s %s/%s: %w", id.Kind.Kind, namespace, id.Name, err)
+	}
+	return obj, nil
+}
+
+func (a *Applier) empty(namespace string, id desired.ID) (client.Object, error) {
+	made, err := a.writer.Scheme().New(id.Kind)
+	if err != nil {
+		return nil, err
+	}
+	obj, ok := made.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%s is not an object", id.Kind)
+	}
+	obj.SetNamespace(namespace)
+	obj.SetName(id.Name)
+	return obj, nil
+}

@@ -1,0 +1,180 @@
+package apply
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/internal/desired"
+)
+
+const (
+	// patience is how long the answer to a write may be newer than the cache. After that
+	// the cache is believed: a create-only apply finds out for certain.
+	patience = 10 * time.Second
+
+	// Repairs of one object: two controllers that fight must not melt the API server.
+	repairBurst     = 5
+	repairPerSecond = 1
+)
+
+// key is a child in its namespace.
+type key struct {
+	desired.ID
+	Namespace string
+}
+
+// memory is what we know of children beyond the cache. All of it can be lost: it saves
+// calls, it decides nothing.
+type memory struct {
+	mu     sync.Mutex
+	owners map[types.UID]map[key]*entry
+}
+
+type entry struct {
+	// What the last answer of the API server looked like.
+	uid             types.UID
+	hash            string
+	resourceVersion string
+	generation      int64
+	projected       string // see compare
+
+	// answer is newer than the cache; nil once the cache has caught up.
+	answer client.Object
+	at     time.Time
+
+	// foreign is set while the name is somebody else's, which no cache shows.
+	foreign bool
+
+	repairs *rate.Limiter
+	fight   bool // repairs are being held back
+}
+
+// entry returns what is known of a child. The caller holds the lock.
+func (m *memory) entry(k key, owner types.UID) *entry {
+	children := m.owners[owner]
+	if children == nil {
+		children = map[key]*entry{}
+		m.owners[owner] = children
+	}
+	e := children[k]
+	if e == nil {
+		e = &entry{}
+		children[k] = e
+	}
+	return e
+}
+
+// newest returns the later of what the cache has and what we were last answered.
+func (m *memory) newest(k key, owner types.UID, cached client.Object, now time.Time) client.Object {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.owners[owner][k]
+	if e == nil || e.answer == nil {
+		return cached
+	}
+	if now.Sub(e.at) > patience || cached != nil && !older(cached, e.answer) {
+		e.answer = nil
+		return cached
+	}
+	return e.answer
+}
+
+// older says whether a is an earlier state of the world than b.
+func older(a, b client.Object) bool {
+	c, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
+	return err == nil && c < 0
+}
+
+// remember keeps the answer to a write.
+func (m *memory) remember(k key, owner types.UID, config *desired.Config, answer client.Object, projected string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entry(k, owner)
+	e.see(config, answer, projected)
+	e.answer, e.at, e.foreign = answer, now, false
+}
+
+// see notes that live is as we hold it.
+func (e *entry) see(config *desired.Config, live client.Object, projected string) {
+	e.uid, e.resourceVersion, e.generation = live.GetUID(), live.GetResourceVersion(), live.GetGeneration()
+	e.hash, e.projected = config.Hash(), projected
+}
+
+// knows says whether live was looked at before with the same wish, and was then as we
+// hold it: all of it, or all but its metadata.
+func (m *memory) knows(k key, owner types.UID, config *desired.Config, live client.Object) (all, butMetadata bool, projected string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entry(k, owner)
+	if e.uid != live.GetUID() || e.hash != config.Hash() {
+		return false, false, ""
+	}
+	return e.resourceVersion == live.GetResourceVersion(), e.generation != 0 && e.generation == live.GetGeneration(), e.projected
+}
+
+// noteSame notes that live, which changed, is still as we hold it.
+func (m *memory) noteSame(k key, owner types.UID, config *desired.Config, live client.Object, projected string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entry(k, owner).see(config, live, projected)
+}
+
+func (m *memory) setForeign(k key, owner types.UID, foreign bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entry(k, owner).foreign = foreign
+}
+
+func (m *memory) isForeign(k key, owner types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.entry(k, owner).foreign
+}
+
+// mayRepair takes from the bucket of an object. When it is empty it says how long to
+// wait, and whether that is news.
+func (m *memory) mayRepair(k key, owner types.UID, now time.Time) (wait time.Duration, news bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entry(k, owner)
+	if e.repairs == nil {
+		e.repairs = rate.NewLimiter(repairPerSecond, repairBurst)
+	}
+	if e.repairs.TokensAt(now) >= repairBurst {
+		e.fight = false
+	}
+	if e.repairs.AllowN(now, 1) {
+		return 0, false
+	}
+	news, e.fight = !e.fight, true
+	missing := 1 - e.repairs.TokensAt(now)
+	return time.Duration(missing*float64(time.Second)/repairPerSecond) + time.Millisecond, news
+}
+
+// wasOurs says whether we have written this child before.
+func (m *memory) wasOurs(k key, owner types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.entry(k, owner).uid != ""
+}
+
+// gone forgets an answer about an object that the cache saw go.
+func (m *memory) gone(k key, owner, uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.owners[owner][k]; e != nil && e.answer != nil && e.answer.GetUID() == uid {
+		e.answer = nil
+	}
+}
+
+// forget drops everything about the children of an owner.
+func (m *memory) forget(owner types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.owners, owner)
+}
