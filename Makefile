@@ -28,7 +28,9 @@ help: ## List the targets
 ##@ Code
 .PHONY: generate
 generate: ## Regenerate everything that is generated
-	$(TOOL) controller-gen rbac:roleName=holdfast-operator paths=./cmd/... output:rbac:dir=config/rbac
+	$(TOOL) controller-gen object paths=./api/...
+	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
+	$(TOOL) controller-gen rbac:roleName=holdfast-operator paths=./cmd/... paths=./engine/... paths=./internal/controller/... output:rbac:dir=config/rbac
 	for m in $(MODULES); do (cd $$m && go mod tidy); done
 
 .PHONY: lint

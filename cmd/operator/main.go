@@ -7,18 +7,23 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/controller/appservice"
 )
 
 // version is set by the linker.
@@ -30,7 +35,26 @@ type options struct {
 	metricsAddress          string
 	leaderElection          bool
 	leaderElectionNamespace string
+	namespaces              list
+	workers                 int
+	maxBackoff              time.Duration
 	verbose                 bool
+}
+
+// list is a flag with several values, separated by commas.
+type list []string
+
+func (l *list) String() string { return strings.Join(*l, ",") }
+
+// Set takes the value of the flag.
+func (l *list) Set(value string) error {
+	for item := range strings.SplitSeq(value, ",") {
+		if item = strings.TrimSpace(item); item == "" {
+			return errors.New("an empty name in the list")
+		}
+		*l = append(*l, item)
+	}
+	return nil
 }
 
 func main() {
@@ -65,10 +89,16 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.metricsAddress, "metrics-address", ":8443", "address of /metrics (HTTPS, callers are authenticated and authorized); 0 switches it off")
 	fs.BoolVar(&o.leaderElection, "leader-elect", true, "let only one of several replicas act")
 	fs.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "", "namespace of the Lease (default: the namespace of the pod)")
+	fs.Var(&o.namespaces, "namespaces", "namespaces to look after, separated by commas (default: all)")
+	fs.IntVar(&o.workers, "workers", 8, "how many objects of a kind are worked on at once")
+	fs.DurationVar(&o.maxBackoff, "max-backoff", 5*time.Minute, "the longest time between two tries of what the API server refuses")
 	fs.BoolVar(&o.verbose, "v", false, "also log how decisions were made")
 	err := fs.Parse(args)
 	if err == nil && fs.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	}
+	if err == nil && (o.workers < 1 || o.maxBackoff <= 0) {
+		err = errors.New("--workers and --max-backoff must be positive")
 	}
 	return o, err
 }
@@ -83,7 +113,13 @@ func newManager(o options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find a cluster (set --kubeconfig or KUBECONFIG): %w", err)
 	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), appsapi.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:                  scheme,
+		Cache:                   engine.Cache(o.namespaces...),
 		HealthProbeBindAddress:  o.healthAddress,
 		Metrics:                 metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization},
 		LeaderElection:          o.leaderElection,
@@ -96,26 +132,17 @@ func newManager(o options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create manager: %w", err)
 	}
+	if err := appservice.Setup(mgr, engine.Options{Workers: o.workers, MaxBackoff: o.maxBackoff}); err != nil {
+		return nil, err
+	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, err
 	}
-	if err := mgr.AddReadyzCheck("caches", cachesSynced(mgr.GetCache())); err != nil {
+	ready, err := engine.Ready(mgr, &appsapi.AppService{})
+	if err != nil {
 		return nil, err
 	}
-	return mgr, nil
-}
-
-// cachesSynced is not ready before the caches are: until then the operator would
-// answer from a view of the world that is not complete.
-func cachesSynced(c cache.Cache) healthz.Checker {
-	return func(r *http.Request) error {
-		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
-		defer cancel()
-		if !c.WaitForCacheSync(ctx) {
-			return errors.New("caches are not in sync with the API server yet")
-		}
-		return nil
-	}
+	return mgr, mgr.AddReadyzCheck("caches", ready)
 }
 
 // setLogger sends everything, client-go's own words included, through one JSON

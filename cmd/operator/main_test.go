@@ -7,29 +7,25 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-dev/holdfast/internal/testutil"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
 const (
-	namespace = "holdfast-system"
-	user      = "system:serviceaccount:holdfast-system:holdfast-operator"
+	namespace = operator.Namespace
+	user      = operator.User
 )
 
 func TestParse(t *testing.T) {
@@ -37,10 +33,13 @@ func TestParse(t *testing.T) {
 		args    []string
 		wantErr string
 	}{
-		"defaults":     {},
-		"all":          {args: []string{"--health-address=:1", "--metrics-address=0", "--leader-elect=false", "--v"}},
-		"unknown flag": {args: []string{"--nope"}, wantErr: "nope"},
-		"an argument":  {args: []string{"start"}, wantErr: `unexpected argument "start"`},
+		"defaults": {},
+		"all": {args: []string{"--health-address=:1", "--metrics-address=0", "--leader-elect=false",
+			"--namespaces=shop,blog", "--workers=2", "--max-backoff=1m", "--v"}},
+		"empty namespace": {args: []string{"--namespaces=shop,,blog"}, wantErr: "an empty name"},
+		"no workers":      {args: []string{"--workers=0"}, wantErr: "--workers"},
+		"unknown flag":    {args: []string{"--nope"}, wantErr: "nope"},
+		"an argument":     {args: []string{"start"}, wantErr: `unexpected argument "start"`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +57,7 @@ func TestOperator(t *testing.T) {
 	g := NewWithT(t)
 	plane := testutil.ControlPlane(t, controlplane.Options{Audit: true})
 	client := kubernetes.NewForConfigOrDie(plane.Config)
-	grant(t, client)
+	operator.Install(t, plane)
 	kubeconfig := writeKubeconfig(t, plane)
 	health, metrics := freeAddress(t), freeAddress(t)
 
@@ -109,66 +108,6 @@ func TestOperator(t *testing.T) {
 	g.Expect(requests).NotTo(BeEmpty())
 	forbidden := requests.Where(func(e *audit.Event) bool { return e.ResponseStatus.Code == http.StatusForbidden })
 	g.Expect(forbidden).To(BeEmpty(), "config/rbac does not cover what the operator does:\n%s", forbidden.Count())
-}
-
-// TestOperatorWaitsForTheAPIServer keeps it alive while there is none: restarting
-// would only add back-off to the outage.
-func TestOperatorWaitsForTheAPIServer(t *testing.T) {
-	g := NewWithT(t)
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	g.Expect(clientcmd.WriteToFile(controlplane.Kubeconfig(&rest.Config{Host: "https://" + freeAddress(t)}), file)).To(Succeed())
-	health := freeAddress(t)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- run(ctx, []string{
-			"--kubeconfig=" + file, "--health-address=" + health, "--metrics-address=0", "--leader-election-namespace=" + namespace,
-		})
-	}()
-	g.Eventually(func() string { return get("http://"+health+"/healthz", "") }, "10s").Should(Equal("200 ok"))
-	g.Consistently(ended, "2s").ShouldNot(Receive())
-	stop()
-	g.Eventually(ended, "10s").Should(Receive())
-}
-
-// grant applies what config/rbac grants, to the operator's ServiceAccount.
-func grant(t *testing.T, client kubernetes.Interface) {
-	t.Helper()
-	must := func(_ any, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	create := metav1.CreateOptions{}
-	must(client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, create))
-	for _, file := range []string{"role.yaml", "binding.yaml"} {
-		content, err := os.ReadFile(filepath.Join("../../config/rbac", file))
-		must(nil, err)
-		for doc := range strings.SplitSeq(string(content), "\n---\n") {
-			var kind metav1.TypeMeta
-			must(nil, yaml.Unmarshal([]byte(doc), &kind))
-			switch kind.Kind {
-			case "ClusterRole":
-				must(client.RbacV1().ClusterRoles().Create(t.Context(), decode[rbacv1.ClusterRole](t, doc), create))
-			case "Role":
-				must(client.RbacV1().Roles(namespace).Create(t.Context(), decode[rbacv1.Role](t, doc), create))
-			case "ClusterRoleBinding":
-				must(client.RbacV1().ClusterRoleBindings().Create(t.Context(), decode[rbacv1.ClusterRoleBinding](t, doc), create))
-			case "RoleBinding":
-				must(client.RbacV1().RoleBindings(namespace).Create(t.Context(), decode[rbacv1.RoleBinding](t, doc), create))
-			}
-		}
-	}
-}
-
-func decode[T any](t *testing.T, doc string) *T {
-	t.Helper()
-	out := new(T)
-	if err := yaml.UnmarshalStrict([]byte(doc), out); err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 func writeKubeconfig(t *testing.T, plane *controlplane.Plane) string {

@@ -19,9 +19,15 @@ import (
 const (
 	root          = "../.."
 	operatorImage = "holdfast/operator:dev"
+	// webImage2 is the same program as the cluster's localhost/web:1, under a newer tag.
+	webImage2 = "localhost/web:2"
 )
 
-var kubeconfig = os.Getenv("KUBECONFIG")
+var (
+	kubeconfig = os.Getenv("KUBECONFIG")
+	// data is the folder of a cluster of our own; empty on the user's.
+	data string
+)
 
 func TestMain(m *testing.M) {
 	if flag.Parse(); testing.Short() {
@@ -47,19 +53,37 @@ func withCluster(journeys func() int) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	data := "--dir=" + filepath.Join(dir, "cluster")
+	data = filepath.Join(dir, "cluster")
 	defer func() {
-		err = errors.Join(err, cluster("down", data), os.RemoveAll(dir))
+		err = errors.Join(err, cluster("down", "--dir="+data), os.RemoveAll(dir))
 	}()
-	if err := cluster("up", data, "--port=27443"); err != nil {
+	if err := cluster("up", "--dir="+data, "--port=27443"); err != nil {
 		return 0, err
 	}
-	program := filepath.Join(root, "bin", "linux-"+runtime.GOARCH, "operator")
-	if err := cluster("load", data, "--name="+operatorImage, program); err != nil {
+	web := filepath.Join(dir, "web")
+	if err := buildWeb(web); err != nil {
 		return 0, err
+	}
+	for name, program := range map[string]string{
+		operatorImage: filepath.Join(root, "bin", "linux-"+runtime.GOARCH, "operator"),
+		webImage2:     web,
+	} {
+		if err := cluster("load", "--dir="+data, "--name="+name, program); err != nil {
+			return 0, err
+		}
 	}
 	kubeconfig = filepath.Join(dir, "cluster", "kubeconfig")
 	return journeys(), nil
+}
+
+func buildWeb(program string) error {
+	cmd := exec.Command("go", "build", "-o", program, "./images/web")
+	cmd.Dir = filepath.Join(root, "test", "cluster")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build web: %w\n%s", err, out)
+	}
+	return nil
 }
 
 func cluster(args ...string) error {
@@ -74,13 +98,31 @@ func cluster(args ...string) error {
 // kubectl runs it and returns its output; it must succeed.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
+	out, err := try("", args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// apply sends a manifest.
+func apply(t *testing.T, namespace, manifest string) {
+	t.Helper()
+	if _, err := try(manifest, "apply", "-n", namespace, "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// try runs kubectl and returns its output.
+func try(input string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // also at the end of a test
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "k8s", "kubectl"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	cmd.Stdin = strings.NewReader(input)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+		return "", fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
-	return strings.TrimSpace(string(out))
+	return strings.TrimSpace(string(out)), nil
 }

@@ -2,27 +2,43 @@ package e2e
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 )
 
+// install applies the manifests once, as they are; they stay until the end of the run.
+var install = sync.OnceValues(func() (time.Duration, error) {
+	start := time.Now()
+	if _, err := try("", "apply", "-k", root+"/config/default"); err != nil {
+		return 0, err
+	}
+	_, err := try("", "-n", "holdfast-system", "rollout", "status", "deployment/holdfast-operator", "--timeout=60s")
+	return time.Since(start), err
+})
+
+func installed(t *testing.T) {
+	t.Helper()
+	took, err := install()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(kubectl(t, "-n", "holdfast-system", "get", "pods,events"))
+			t.Log(kubectl(t, "-n", "holdfast-system", "logs", "deployment/holdfast-operator", "--tail=40"))
+		}
+	})
+	t.Logf("operator was ready %.1f s after apply", took.Seconds())
+}
+
 // TestInstall applies the manifests as they are and finds the operator leading, as
 // an ordinary pod without a right too many.
 func TestInstall(t *testing.T) {
 	g := NewWithT(t)
-	start := time.Now()
-	kubectl(t, "apply", "-k", root+"/config/default")
-	t.Cleanup(func() { kubectl(t, "delete", "-k", root+"/config/default", "--wait=false") })
-	defer func() {
-		if t.Failed() {
-			t.Log(kubectl(t, "-n", "holdfast-system", "get", "pods,events"))
-			t.Log(kubectl(t, "-n", "holdfast-system", "logs", "deployment/holdfast-operator", "--tail=20"))
-		}
-	}()
-	kubectl(t, "-n", "holdfast-system", "rollout", "status", "deployment/holdfast-operator", "--timeout=60s")
-	t.Logf("operator ready %.1f s after apply", time.Since(start).Seconds())
+	installed(t)
 	g.Eventually(func() string {
 		return kubectl(t, "-n", "holdfast-system", "get", "lease", "--output=jsonpath={.items[*].spec.holderIdentity}")
 	}, "20s").Should(HavePrefix("holdfast-operator-"))

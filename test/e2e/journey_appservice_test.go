@@ -1,0 +1,182 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+// TestAppService plays what a developer does with one service, on real pods.
+func TestAppService(t *testing.T) {
+	installed(t)
+	for name, journey := range map[string]func(*testing.T, *WithT, string){
+		"Sample": sampleServes, "Rolling": rollsWithoutLoss, "BrokenImage": brokenImageIsNamed,
+		"Causes": causesAreNamed, "Kubectl": kubectlWorks,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := "e2e-" + strings.ToLower(name)
+			kubectl(t, "create", "namespace", ns)
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Log(kubectl(t, "-n", ns, "get", "appservices,deployments,pods,services,events", "-o", "wide"))
+				}
+				kubectl(t, "delete", "namespace", ns, "--wait=false")
+			})
+			journey(t, NewWithT(t), ns)
+		})
+	}
+}
+
+// service is an AppService of this name; more is YAML of its spec.
+func service(name, image, more string) string {
+	return fmt.Sprintf("apiVersion: apps.holdfast.dev/v1alpha1\nkind: AppService\nmetadata: {name: %s}\nspec:\n  image: %s\n%s", name, image, more)
+}
+
+const port80 = "  replicas: 2\n  ports: [{name: http, port: 80, targetPort: 8080}]\n"
+
+func waitReady(t *testing.T, ns, name string) {
+	t.Helper()
+	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "appservice/"+name, "--timeout=90s")
+}
+
+// ready reads the Ready condition as "status reason message".
+func ready(t *testing.T, ns, name string) func() string {
+	return func() string {
+		return kubectl(t, "-n", ns, "get", "appservice", name, "-o",
+			`jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.reason} {.message}{end}`)
+	}
+}
+
+// client starts a pod that can call services.
+func client(t *testing.T, ns string) {
+	t.Helper()
+	apply(t, ns, `{apiVersion: v1, kind: Pod, metadata: {name: client}, spec: {terminationGracePeriodSeconds: 0,
+		containers: [{name: c, image: "busybox:1", command: [sleep, "600"]}]}}`)
+	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "pod/client", "--timeout=60s")
+}
+
+func inClient(t *testing.T, ns, script string) string {
+	t.Helper()
+	return kubectl(t, "-n", ns, "exec", "client", "--", "sh", "-c", script)
+}
+
+// sampleServes applies config/samples and calls the service from another pod.
+func sampleServes(t *testing.T, g *WithT, ns string) {
+	kubectl(t, "-n", ns, "apply", "-f", root+"/config/samples/appservice.yaml")
+	client(t, ns)
+	waitReady(t, ns, "web")
+	g.Expect(inClient(t, ns, "timeout 5 wget -q -O- http://web/")).NotTo(BeEmpty())
+	url := kubectl(t, "-n", ns, "get", "appservice", "web", "-o", "jsonpath={.status.endpoints[0].url}")
+	g.Expect(inClient(t, ns, "timeout 5 wget -q -O- "+url)).NotTo(BeEmpty())
+
+	kubectl(t, "-n", ns, "delete", "appservice", "web", "--timeout=60s")
+	g.Eventually(func() string {
+		return kubectl(t, "-n", ns, "get", "deployments,replicasets,services,pods", "-l", "app.kubernetes.io/managed-by=holdfast", "-o", "name")
+	}, "60s", "500ms").Should(BeEmpty(), "deletion leaves nothing")
+}
+
+// calls counts requests until told to stop, and how many of them failed.
+const calls = `rm -f /tmp/stop; n=0; bad=0
+while [ ! -e /tmp/stop ] || [ $n -lt 2000 ]; do
+  timeout 5 wget -q -O /dev/null http://web/ || bad=$((bad+1)); n=$((n+1))
+done; echo "$n requests, $bad failed"`
+
+// rollsWithoutLoss changes the image under load.
+func rollsWithoutLoss(t *testing.T, g *WithT, ns string) {
+	apply(t, ns, service("web", "localhost/web:1", port80))
+	client(t, ns)
+	waitReady(t, ns, "web")
+	result := make(chan string, 1)
+	go func() {
+		out, err := try("", "-n", ns, "exec", "client", "--", "sh", "-c", calls)
+		result <- out + fmt.Sprint(err)
+	}()
+	time.Sleep(time.Second) // so that the first requests meet the old pods
+	start := time.Now()
+	apply(t, ns, service("web", webImage2, port80))
+	waitRolled(t, g, ns)
+	t.Logf("rolled in %.1f s", time.Since(start).Seconds())
+	time.Sleep(6 * time.Second) // the old pods leave after their preStop sleep
+	inClient(t, ns, "touch /tmp/stop")
+	var counted string
+	g.Eventually(result, "60s").Should(Receive(&counted))
+	t.Log(counted)
+	g.Expect(counted).To(MatchRegexp(`^[0-9]{4,} requests, 0 failed<nil>$`))
+}
+
+// waitRolled waits until the new image is what Ready speaks of.
+func waitRolled(t *testing.T, g *WithT, ns string) {
+	t.Helper()
+	g.Eventually(func() string {
+		return kubectl(t, "-n", ns, "get", "appservice", "web", "-o",
+			`jsonpath={.metadata.generation} {.status.observedGeneration} {.status.conditions[?(@.type=="Ready")].status}`)
+	}, "90s", "200ms").Should(Equal("2 2 True"))
+}
+
+// brokenImageIsNamed breaks the image, sees it named while the old pods serve, and mends it.
+func brokenImageIsNamed(t *testing.T, g *WithT, ns string) {
+	apply(t, ns, service("web", "localhost/web:1", port80))
+	client(t, ns)
+	waitReady(t, ns, "web")
+	apply(t, ns, service("web", "localhost/web:nope", port80))
+	g.Eventually(ready(t, ns, "web"), "60s", "200ms").Should(MatchRegexp(`^False ComponentDegraded .*localhost/web:nope.* pod web-`))
+	t.Log(ready(t, ns, "web")())
+	for range 20 {
+		inClient(t, ns, "timeout 5 wget -q -O /dev/null http://web/")
+	}
+	apply(t, ns, service("web", "localhost/web:1", port80))
+	g.Eventually(ready(t, ns, "web"), "60s", "200ms").Should(HavePrefix("True "))
+	g.Expect(kubectl(t, "-n", ns, "get", "appservice", "web", "-o", "jsonpath={.status.causes}")).To(BeEmpty())
+}
+
+// causesAreNamed breaks services in the usual ways; each says what is wrong.
+func causesAreNamed(t *testing.T, g *WithT, ns string) {
+	cases := map[string]struct{ image, spec, want string }{
+		"oom": {"busybox:1", "  command: [sh, -c, 'sleep 1; dd if=/dev/zero of=/dev/null bs=300M count=50']\n  resources: {limits: {memory: 32Mi}}\n",
+			"Container app of pod oom-.* was killed because it used more than its memory limit of 32Mi"},
+		"crash":  {"busybox:1", "  command: [sh, -c, 'echo starting; exit 3']\n", "Container app of pod crash-.* crashes: it exited with code 3"},
+		"nocmd":  {"busybox:1", "  command: [/bin/nope]\n", "Container app of pod nocmd-.* cannot be started"},
+		"secret": {"localhost/web:1", "  env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: absent, key: token}}}]\n", `Container app of pod secret-.* needs Secret "absent", which does not exist in namespace ` + ns},
+		"config": {"localhost/web:1", "  envFrom: [{configMapRef: {name: absent}}]\n", `needs ConfigMap "absent", which does not exist in namespace ` + ns},
+		"big":    {"localhost/web:1", "  resources: {requests: {cpu: 64}}\n", "No node has enough CPU for pod big-.*: it asks for 64 CPU"},
+		"probe": {"localhost/web:1", "  ports: [{port: 80, targetPort: 9999}]\n  probes: {readiness: {tcpSocket: {port: 9999}, periodSeconds: 1, failureThreshold: 1}}\n",
+			"Container app of pod probe-.* runs but does not pass its readiness probe"},
+	}
+	for name, tc := range cases {
+		apply(t, ns, service(name, tc.image, tc.spec))
+	}
+	for name, tc := range cases {
+		g.Eventually(ready(t, ns, name), "90s", "500ms").Should(MatchRegexp("^False ComponentDegraded .*"+tc.want), name)
+		t.Log(ready(t, ns, name)())
+	}
+	kubectl(t, "-n", ns, "create", "secret", "generic", "absent", "--from-literal=token=x")
+	kubectl(t, "-n", ns, "create", "configmap", "absent", "--from-literal=token=x")
+	waitReady(t, ns, "secret")
+	waitReady(t, ns, "config")
+}
+
+// kubectlWorks uses the commands that people know.
+func kubectlWorks(t *testing.T, g *WithT, ns string) {
+	apply(t, ns, service("web", "localhost/web:1", port80))
+	waitReady(t, ns, "web")
+	wide := kubectl(t, "-n", ns, "get", "appsvc", "-o", "wide")
+	t.Log("\n" + wide)
+	g.Expect(strings.Fields(strings.Split(wide, "\n")[0])).To(Equal([]string{"NAME", "READY", "REASON", "REPLICAS", "IMAGE", "AGE", "URL", "MESSAGE"}))
+	g.Expect(wide).To(MatchRegexp(`web +True +Reconciled +2/2 +localhost/web:1 .* http://web\.%s\.svc:80 +Everything runs as declared`, ns))
+	g.Expect(kubectl(t, "get", "holdfast", "-n", ns, "-o", "name")).To(Equal("appservice.apps.holdfast.dev/web"))
+	g.Expect(kubectl(t, "explain", "appservice.spec.replicas")).To(ContainSubstring("replicas is how many pods run"))
+	g.Expect(kubectl(t, "explain", "appservice.status.causes.message")).To(ContainSubstring("one sentence"))
+
+	kubectl(t, "-n", ns, "scale", "appservice/web", "--replicas=3")
+	kubectl(t, "-n", ns, "wait", "--for=jsonpath={.status.replicasReady}=3/3", "appservice/web", "--timeout=60s")
+	waitReady(t, ns, "web")
+	events := kubectl(t, "-n", ns, "events", "--for", "appservice/web")
+	g.Expect(events).To(ContainSubstring("ComponentCreated"))
+	g.Expect(events).To(ContainSubstring("ComponentReady"))
+	describe := kubectl(t, "-n", ns, "describe", "appservice", "web")
+	g.Expect(describe).To(ContainSubstring("ComponentCreated"), "events are found by describe")
+}

@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+// TestOutages takes away the operator, its Lease and the API server. Each time it must
+// work again within 30 s, and no pod of the application may have noticed.
+func TestOutages(t *testing.T) {
+	installed(t)
+	g := NewWithT(t)
+	const ns = "e2e-outages"
+	kubectl(t, "create", "namespace", ns)
+	t.Cleanup(func() { kubectl(t, "delete", "namespace", ns, "--wait=false") })
+	apply(t, ns, service("web", "localhost/web:1", port80))
+	waitReady(t, ns, "web")
+	pods := func() string {
+		return kubectl(t, "-n", ns, "get", "pods", "-l", "app.kubernetes.io/instance=web", "-o",
+			`jsonpath={range .items[*]}{.metadata.uid} {.status.containerStatuses[*].restartCount}{"\n"}{end}`)
+	}
+	before := pods()
+	for _, step := range []struct {
+		name string
+		do   func(*testing.T)
+	}{
+		{"operator pod deleted", func(t *testing.T) {
+			kubectl(t, "-n", "holdfast-system", "delete", "pod", "-l", "app.kubernetes.io/component=operator", "--wait=false")
+		}},
+		{"lease lost", func(t *testing.T) {
+			restarts := func() string {
+				return kubectl(t, "-n", "holdfast-system", "get", "pods", "-l", "app.kubernetes.io/component=operator", "-o",
+					"jsonpath={.items[*].status.containerStatuses[0].restartCount}")
+			}
+			was := restarts()
+			kubectl(t, "-n", "holdfast-system", "patch", "lease", "holdfast-operator", "--type=merge", "-p", `{"spec":{"holderIdentity":"somebody-else"}}`)
+			g.Eventually(restarts, "20s", "100ms").ShouldNot(Equal(was), "an operator that has lost its Lease must end")
+		}},
+		{"API server killed", func(t *testing.T) { kill(t, "kube-apiserver", syscall.SIGKILL) }},
+		{fmt.Sprintf("API server away for %s", outage()), func(t *testing.T) {
+			kill(t, "kube-apiserver", syscall.SIGSTOP)
+			time.Sleep(outage())
+			kill(t, "kube-apiserver", syscall.SIGCONT)
+		}},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			step.do(t)
+			start := time.Now()
+			// Work, not a probe, shows that it is back: drift must be repaired.
+			g.Eventually(func() error {
+				_, err := try("", "-n", ns, "label", "deployment", "web", "apps.holdfast.dev/owner-kind=nobody", "--overwrite")
+				return err
+			}, "30s", "100ms").Should(Succeed())
+			g.Eventually(func() string {
+				out, _ := try("", "-n", ns, "get", "deployment", "web", "-o", `jsonpath={.metadata.labels.apps\.holdfast\.dev/owner-kind}`)
+				return out
+			}, "40s", "100ms").Should(Equal("AppService"))
+			took := time.Since(start)
+			t.Logf("working again after %.1f s", took.Seconds())
+			g.Expect(took).To(BeNumerically("<", 30*time.Second))
+		})
+	}
+	g.Expect(pods()).To(Equal(before), "pods of the application were replaced or restarted")
+	waitReady(t, ns, "web")
+}
+
+// sameFile compares what a process sees with what we see.
+func sameFile(a, b string) bool {
+	x, errA := os.Stat(a)
+	y, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(x, y)
+}
+
+// kill sends a signal to a part of our own cluster, known by the data folder that it
+// sees.
+func kill(t *testing.T, part string, sig syscall.Signal) {
+	t.Helper()
+	if data == "" {
+		t.Skip("only on a cluster of our own")
+	}
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		process := filepath.Dir(file)
+		line, err := os.ReadFile(file)
+		program, _, _ := strings.Cut(string(line), "\x00")
+		if err != nil || filepath.Base(program) != part || !sameFile(process+"/root/run/holdfast/cluster.json", data+"/cluster.json") {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(process))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, sig); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Fatalf("no %s of %s runs", part, data)
+}
+
+// outage is how long the API server is away; the usual run takes the short one.
+func outage() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("OUTAGE")); err == nil {
+		return d
+	}
+	return time.Second
+}
