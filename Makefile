@@ -71,6 +71,20 @@ build: ## Build the programs into bin/, and for amd64 and arm64 below it
 	$(GO_BUILD) -o bin/ ./cmd/...
 	for arch in amd64 arm64; do GOOS=linux GOARCH=$$arch $(GO_BUILD) -o bin/linux-$$arch/ ./cmd/...; done
 
+.PHONY: image
+image: build $(CLUSTER) ## Make the operator's image, bin/operator.tar, without Docker
+	$(CLUSTER) image --name=holdfast/operator:dev bin/linux-$$(go env GOARCH)/operator bin/operator.tar
+
+.PHONY: deploy
+deploy: build images ## Install into the test cluster: load the operator's image, apply config/default
+	$(CLUSTER) load --dir=$(DIR) --name=holdfast/operator:dev bin/linux-$$(go env GOARCH)/operator
+	bin/k8s/kubectl --kubeconfig=$(DIR)/kubeconfig apply -k config/default
+	bin/k8s/kubectl --kubeconfig=$(DIR)/kubeconfig -n holdfast-system rollout status deployment/holdfast-operator
+
+.PHONY: undeploy
+undeploy: ## Remove it from the test cluster again, CRDs and AppServices included
+	bin/k8s/kubectl --kubeconfig=$(DIR)/kubeconfig delete -k config/default
+
 .PHONY: run
 run: ## Run the operator on this machine against the current kubeconfig
 	go run ./cmd/operator --leader-elect=false --metrics-address=0

@@ -21,7 +21,8 @@ const usage = `Usage: cluster COMMAND [FLAGS]
 
   build   build the programs (and images) of a level, and link them to a folder
   up      start a cluster in the background and write its kubeconfig
-  load    make an image of one static program and import it: cluster load --name=NAME PROGRAM
+  image   make an image of one static program, as an archive: cluster image --name=NAME PROGRAM FILE
+  load    the same, and import it: cluster load --name=NAME PROGRAM
   down    stop it and remove everything it made
 
 cluster COMMAND -h lists the flags`
@@ -47,6 +48,8 @@ func run(args []string) error {
 		return f.build(ctx, args[1:])
 	case "up":
 		return f.up(ctx, args[1:])
+	case "image":
+		return f.image(ctx, args[1:])
 	case "load":
 		return f.load(ctx, args[1:])
 	case "down", "init", "supervise":
@@ -173,19 +176,32 @@ func (f *flags) up(ctx context.Context, args []string) error {
 	return nil
 }
 
+// image makes an archive that containerd, podman, docker and kind can load.
+func (f *flags) image(ctx context.Context, args []string) error {
+	f.StringVar(&f.name, "name", "", "name of the image, as pods will write it")
+	if err := f.parse(args, "PROGRAM", "FILE"); err != nil {
+		return err
+	}
+	return f.archive(ctx, f.Arg(1))
+}
+
+func (f *flags) archive(ctx context.Context, file string) error {
+	if f.name == "" {
+		return errors.New("--name is needed, the name that pods will write")
+	}
+	b, err := build.New("", os.Stdout)
+	if err != nil {
+		return err
+	}
+	return b.ProgramImage(ctx, f.name, f.Arg(0), file)
+}
+
 func (f *flags) load(ctx context.Context, args []string) error {
 	f.StringVar(&f.name, "name", "", "name of the image, as pods will write it")
 	if err := f.parse(args, "PROGRAM"); err != nil {
 		return err
 	}
-	if f.name == "" {
-		return errors.New("load: --name is needed, the name that pods will write")
-	}
 	c, err := node.Load(f.dir)
-	if err != nil {
-		return err
-	}
-	b, err := build.New("", os.Stdout)
 	if err != nil {
 		return err
 	}
@@ -195,7 +211,7 @@ func (f *flags) load(ctx context.Context, args []string) error {
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
 	archive := filepath.Join(tmp, "image.tar")
-	if err := b.ProgramImage(ctx, f.name, f.Arg(0), archive); err != nil {
+	if err := f.archive(ctx, archive); err != nil {
 		return err
 	}
 	return c.Import(ctx, archive)
