@@ -39,7 +39,7 @@ func ofDeployment(d *appsv1.Deployment) Verdict {
 	case d.DeletionTimestamp != nil:
 		return progressing(name + " is being deleted")
 	case d.Status.ObservedGeneration < d.Generation:
-		return progressing(name + " has a change that its controller has not seen yet")
+		return onItsWay(name, d)
 	}
 	if c := blocked(d); c != nil {
 		return ofCondition(name, c)
@@ -85,10 +85,15 @@ func ofCounts(name string, d *appsv1.Deployment) Verdict {
 		return healthy(name + " has no pods, as declared")
 	case s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want:
 		return healthy(name + " runs as declared")
-	case s.UpdatedReplicas < want, want > 0 && s.UpdatedReplicas < s.Replicas:
-		return progressing(name + " is rolling out")
-	case s.Replicas > want:
-		return progressing(name + " is removing pods that are no longer wanted")
+	}
+	return onItsWay(name, d)
+}
+
+// onItsWay says the same from the first moment of a change to the last: each step in
+// words of its own would be worth a write to every status.
+func onItsWay(name string, d *appsv1.Deployment) Verdict {
+	if replicas(d) == 0 {
+		return progressing(name + " waits for its pods to end")
 	}
 	return progressing(name + " waits for its pods to become ready")
 }

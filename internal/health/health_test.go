@@ -67,7 +67,7 @@ func TestOfDeployment(t *testing.T) {
 		},
 		"no number asked for and none there": {
 			obj:  deployment(nil, counts{}),
-			want: Verdict{"Progressing", "Progressing", "Deployment shop/web is rolling out"},
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
 		},
 		"none asked for and none there": {
 			obj:  deployment(new(int32(0)), counts{}),
@@ -75,19 +75,19 @@ func TestOfDeployment(t *testing.T) {
 		},
 		"none asked for and some there": {
 			obj:  deployment(new(int32(0)), counts{2, 1, 2, 2}),
-			want: Verdict{"Progressing", "Progressing", "Deployment shop/web is removing pods that are no longer wanted"},
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web waits for its pods to end"},
 		},
 		"scaled down, not there yet": {
 			obj:  deployment(new(int32(2)), all),
-			want: Verdict{"Progressing", "Progressing", "Deployment shop/web is removing pods that are no longer wanted"},
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
 		},
 		"new pods missing": {
 			obj:  deployment(new(int32(3)), counts{3, 1, 3, 3}),
-			want: Verdict{"Progressing", "Progressing", "Deployment shop/web is rolling out"},
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
 		},
 		"all new pods there and an old one left": {
 			obj:  deployment(new(int32(3)), counts{4, 3, 4, 4}),
-			want: Verdict{"Progressing", "Progressing", "Deployment shop/web is rolling out"},
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
 		},
 		"new pods not available": {
 			obj:  deployment(new(int32(3)), counts{3, 3, 3, 2}),
@@ -103,11 +103,11 @@ func TestOfDeployment(t *testing.T) {
 		},
 		"change not seen by its controller": {
 			obj:  deployment(new(int32(3)), all, unseen),
-			want: Verdict{"Progressing", "Progressing", "Deployment shop/web has a change that its controller has not seen yet"},
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
 		},
 		"an old failure says nothing about a change not seen": {
 			obj:  deployment(new(int32(3)), all, unseen, overdue),
-			want: Verdict{"Progressing", "Progressing", "Deployment shop/web has a change that its controller has not seen yet"},
+			want: Verdict{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
 		},
 		"being deleted": {
 			obj:  deployment(new(int32(3)), all, deleting),
