@@ -13,6 +13,9 @@ TOOL := hack/tool.sh
 MODULES := . test/cluster
 GO_BUILD := go build -ldflags "-s -w -X main.version=$(VERSION)"
 
+# How often a measurement is repeated: make bench-smoke ROUNDS=3
+ROUNDS ?= 1
+
 # The test cluster: make cluster-up LEVEL=control-plane DIR=.cluster-b PORT=17443 KUBERNETES=1.34.4 AUDIT=true
 LEVEL ?= node
 DIR ?= .cluster
@@ -57,13 +60,22 @@ test: ## Run everything that needs no cluster
 	for m in $(MODULES); do (cd $$m && go test -short ./...); done
 
 .PHONY: test-api
-test-api: assets ## Run what needs an API server
-	go test $$(go list ./... | grep -v /test/e2e)
+test-api: assets ## Run what needs an API server, with the race detector
+	CGO_ENABLED=1 go test -race $$(go list ./... | grep -v /test/e2e)
 
 .PHONY: test-e2e
 test-e2e: images build ## Run the test cluster's own tests and the journeys on a real node (needs root)
 	cd test/cluster && go test -count=1 -p 1 -parallel 8 -v -timeout 20m ./...
 	go test -count=1 -v -timeout 20m ./test/e2e
+
+##@ Measurements
+.PHONY: calls
+calls: assets ## Count what the operator asks of the API server and hold it against the budget
+	go test -count=1 -v -timeout 15m ./test/calls -apps=200 -settle=60s -updates=50 -abreast=1
+
+.PHONY: bench-smoke
+bench-smoke: assets ## Measure 1,000 AppServices beside bare client-go making the same writes
+	go test -count=1 -v -timeout 15m ./test/bench -apps=1000 -rounds=$(ROUNDS)
 
 ##@ Programs
 .PHONY: build

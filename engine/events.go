@@ -54,9 +54,13 @@ func trouble(reason, message string) occurrence {
 }
 
 func fight(namespace string, id desired.ID) occurrence {
-	return occurrence{corev1.EventTypeWarning, "RepairThrottled", "Repair", fmt.Sprintf(
-		"Somebody keeps changing %s %s/%s; it is repaired at most once a second. Find out who: kubectl get %s %s -n %s --show-managed-fields -o yaml",
-		id.Kind.Kind, namespace, id.Name, strings.ToLower(id.Kind.Kind), id.Name, namespace)}
+	return occurrence{corev1.EventTypeWarning, "RepairThrottled", "Repair", quarrel(namespace, id)}
+}
+
+// quarrel is said in an event when it begins, and in the status while it lasts.
+func quarrel(namespace string, id desired.ID) string {
+	return fmt.Sprintf("Somebody keeps changing %s %s/%s; it is repaired at most once a second. Find out who: kubectl get %s %s -n %s --show-managed-fields -o yaml",
+		id.Kind.Kind, namespace, id.Name, strings.ToLower(id.Kind.Kind), id.Name, namespace)
 }
 
 // occurrences are what changed: what was written, and what the status says newly.
@@ -112,10 +116,12 @@ func verdictOccurrence(before, after *appsapi.ApplicationStatus) (occurrence, bo
 type recorder struct{ events.EventRecorder }
 
 func (r recorder) tell(ctx context.Context, app client.Object, gvk schema.GroupVersionKind, done outcome, before, after *appsapi.ApplicationStatus) {
-	// Without the resourceVersion: with it, every event would count as a new one.
+	// Events of the same reason about the same reference are counted, not told again. What
+	// happens to another generation is news; what flaps within one is not.
 	regarding := &corev1.ObjectReference{
 		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind,
 		Namespace: app.GetNamespace(), Name: app.GetName(), UID: app.GetUID(),
+		FieldPath: fmt.Sprintf("metadata.generation(%d)", app.GetGeneration()),
 	}
 	log := ctrl.LoggerFrom(ctx)
 	for _, o := range occurrences(app.GetNamespace(), done, before, after) {

@@ -22,18 +22,31 @@ type change struct {
 
 // outcome is what became of a plan.
 type outcome struct {
-	seen    rollout.Seen // with the answers to our writes
-	changes []change
-	errors  map[desired.ID]error
-	failed  error // nothing could be seen
-	wait    time.Duration
-	fights  []desired.ID
+	namespace string
+	seen      rollout.Seen // with the answers to our writes
+	changes   []change
+	errors    map[desired.ID]error
+	failed    error // nothing could be seen
+	wait      time.Duration
+	fights    []desired.ID
+	// asked are the generations in which our wishes are, see apply.Result.
+	asked map[desired.ID]int64
+	// contested are the children that somebody else keeps changing.
+	contested map[desired.ID]bool
+}
+
+func newOutcome(namespace string, seen rollout.Seen) outcome {
+	return outcome{
+		namespace: namespace, seen: seen,
+		errors: map[desired.ID]error{}, asked: map[desired.ID]int64{}, contested: map[desired.ID]bool{},
+	}
 }
 
 func (o *outcome) add(component string, id desired.ID, result apply.Result, err error) {
 	if result.Object != nil {
 		o.seen[id] = result.Object
 	}
+	o.asked[id] = result.Asked
 	if err != nil {
 		o.errors[id] = err
 	}
@@ -46,8 +59,13 @@ func (o *outcome) add(component string, id desired.ID, result apply.Result, err 
 	if result.Change != apply.Unchanged {
 		o.changes = append(o.changes, change{component, id, result.Change})
 	}
-	if result.Wait > 0 && (o.wait == 0 || result.Wait < o.wait) {
-		o.wait = result.Wait
+	for _, wait := range []time.Duration{result.Wait, result.Contested} {
+		if wait > 0 && (o.wait == 0 || wait < o.wait) {
+			o.wait = wait
+		}
+	}
+	if result.Contested > 0 {
+		o.contested[id] = true
 	}
 	if result.Fight {
 		o.fights = append(o.fights, id)
@@ -58,7 +76,7 @@ func (o *outcome) add(component string, id desired.ID, result apply.Result, err 
 func (o *outcome) err() error {
 	errs := []error{o.failed}
 	for _, err := range o.errors {
-		if !waits(err) {
+		if !waits(err) && !errors.Is(err, apply.ErrStale) {
 			errs = append(errs, err)
 		}
 	}

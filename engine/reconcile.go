@@ -26,6 +26,10 @@ import (
 // ours shows it going.
 const conflictPoll = 15 * time.Second
 
+// staleInARow is how often, within a second or two, a decision may meet a world that has
+// moved on before the status says so: it must not say for long what was true before.
+const staleInARow = 6
+
 // reconciler is the one loop of all kinds.
 type reconciler[T Object] struct {
 	kind    Kind[T]
@@ -61,16 +65,19 @@ func (r *reconciler[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	if err == nil {
 		done = r.execute(ctx, app, owner, rollout.For(owner, components, seen), seen)
 	}
-	if done.stale() {
+	if done.stale() && r.stale.NumRequeues(req) < staleInARow {
 		// Decided on something that was not so any more: no verdict, look again.
 		return ctrl.Result{RequeueAfter: r.stale.When(req)}, nil
 	}
-	r.stale.Forget(req)
 	report, err := r.report(ctx, app, components, done)
 	if err = errors.Join(done.err(), err); err != nil {
 		r.backoff.note(req, err)
 		return ctrl.Result{}, err
 	}
+	if done.stale() {
+		return ctrl.Result{RequeueAfter: r.stale.When(req)}, nil
+	}
+	r.stale.Forget(req)
 	return ctrl.Result{RequeueAfter: r.next(report, done)}, nil
 }
 
@@ -121,7 +128,7 @@ func (r *reconciler[T]) observe(ctx context.Context, owner desired.Owner, compon
 // execute applies the plan: all children of a component at once, then what it must not
 // have.
 func (r *reconciler[T]) execute(ctx context.Context, app T, owner desired.Owner, plan rollout.Plan, seen rollout.Seen) outcome {
-	done := outcome{seen: seen, errors: map[desired.ID]error{}}
+	done := newOutcome(owner.Namespace, seen)
 	for _, step := range plan.Steps {
 		results := make([]apply.Result, len(step.Apply))
 		errs := make([]error, len(step.Apply))

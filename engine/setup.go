@@ -15,11 +15,13 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -66,7 +68,9 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 			RateLimiter:             limiter,
 			CacheSyncTimeout:        forever,
 		}).
-		For(kind.New()).
+		For(kind.New(), builder.WithPredicates(predicate.Funcs{
+			UpdateFunc: func(e event.UpdateEvent) bool { return !r.written.echo(e.ObjectOld, e.ObjectNew) },
+		})).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(byInstance))
 	for _, child := range []struct {
 		object client.Object

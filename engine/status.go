@@ -62,7 +62,7 @@ func childrenHealth(c desired.Component, done *outcome) health.Verdict {
 				Message: fmt.Sprintf("%s %s does not exist", child.Kind.Kind, child.Name)})
 			continue
 		}
-		verdicts = append(verdicts, health.Of(obj))
+		verdicts = append(verdicts, health.Asked(obj, done.asked[child.ID]))
 	}
 	return health.Worst(verdicts...)
 }
@@ -144,11 +144,25 @@ func ready(views []view, done *outcome) summary {
 		if len(v.causes) > 0 {
 			return summary{status: metav1.ConditionFalse, reason: appsapi.ReasonComponentDegraded, message: v.causes[0].Sentence, stalled: timedOut}
 		}
+		if s, ok := contested(v, done); ok {
+			return s
+		}
 		if v.verdict.Status != health.Healthy {
 			return summary{status: metav1.ConditionFalse, reason: v.verdict.Reason, message: v.verdict.Message, stalled: timedOut}
 		}
 	}
 	return summary{status: metav1.ConditionTrue, reason: appsapi.ReasonReconciled, message: "Everything runs as declared"}
+}
+
+// contested is said for as long as somebody keeps changing a child, whatever the child
+// looks like at the moment: it looks different ten times a second.
+func contested(v view, done *outcome) (summary, bool) {
+	for _, child := range v.component.Children {
+		if done.contested[child.ID] {
+			return summary{status: metav1.ConditionFalse, reason: appsapi.ReasonProgressing, message: quarrel(done.namespace, child.ID)}, true
+		}
+	}
+	return summary{}, false
 }
 
 // failure is the first child, in the order people read them, that could not be written.
@@ -183,6 +197,10 @@ func failureOf(id desired.ID, err error) (s summary, rank int) {
 		return s, 3
 	case errors.As(err, &leaving):
 		s.reason = appsapi.ReasonProgressing
+		return s, 1
+	case errors.Is(err, apply.ErrStale):
+		s.reason = appsapi.ReasonProgressing
+		s.message = fmt.Sprintf("%s %s changes faster than it can be written; it is tried again and again", id.Kind.Kind, id.Name)
 		return s, 1
 	}
 	s.reason = appsapi.ReasonApplyFailed

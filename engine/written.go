@@ -39,6 +39,22 @@ func (w *written[T]) newest(cached T) (newest T, replaced types.UID) {
 	return cached, replaced
 }
 
+// echo says whether an update that the cache saw is our own last write and nothing else.
+// A change of the spec that the cache has not shown yet is something else.
+func (w *written[T]) echo(before, now client.Object) bool {
+	if before.GetGeneration() != now.GetGeneration() || !before.GetDeletionTimestamp().Equal(now.GetDeletionTimestamp()) {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last, ok := w.objects[now.GetUID()]
+	if !ok || last.GetResourceVersion() != now.GetResourceVersion() {
+		return false
+	}
+	delete(w.objects, now.GetUID())
+	return true
+}
+
 func (w *written[T]) remember(obj T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -27,6 +27,16 @@ func TestWritten(t *testing.T) {
 	see(object("a", "9"), "10", "")  // the cache is behind our write
 	see(object("a", "11"), "11", "") // and has caught up
 	see(object("a", "9"), "9", "")   // so the write is forgotten
+	w.remember(object("a", "10"))
+	if w.echo(object("a", "9"), object("a", "11")) || !w.echo(object("a", "9"), object("a", "10")) {
+		t.Error("an echo is our own write, and nothing else is")
+	}
+	edited := object("a", "12")
+	edited.Generation = 2
+	w.remember(edited)
+	if w.echo(object("a", "9"), edited) {
+		t.Error("a write of ours on top of an edit that was not seen is no echo")
+	}
 	w.remember(object("a", "12"))
 	see(object("b", "13"), "13", "a") // another object of the same name
 	if uid := w.forget(types.NamespacedName{Namespace: "shop", Name: "web"}); uid != "b" {

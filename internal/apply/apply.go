@@ -46,6 +46,11 @@ type Result struct {
 	Wait time.Duration
 	// Fight is set once, when that begins.
 	Fight bool
+	// Contested is how long the object must be left in peace until that is over.
+	Contested time.Duration
+	// Asked is the generation that has to be observed before the status of the object
+	// tells what became of our wish. Later ones are no concern of its pods.
+	Asked int64
 }
 
 // Applier writes children.
@@ -90,19 +95,32 @@ func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.
 	if current == nil {
 		result, err = a.create(ctx, owner, child)
 	} else {
-		result, err = a.update(ctx, owner, child, current)
+		result, err = a.update(ctx, owner, child, current, false)
 	}
 	var taken *NameConflict
 	a.memory.setForeign(k, owner.UID, errors.As(err, &taken))
+	result.Contested = a.memory.contested(k, owner.UID, a.clock.Now())
+	result.Asked = a.memory.asked(k, owner.UID, current, result.Object)
 	return result, err
 }
 
 // create applies a child that does not exist as far as we know.
 func (a *Applier) create(ctx context.Context, owner desired.Owner, child desired.Child) (Result, error) {
 	k := key{child.ID, owner.Namespace}
-	if a.memory.wasOurs(k, owner.UID) {
+	again := a.memory.wasOurs(k, owner.UID)
+	if again {
 		if wait, news := a.memory.mayRepair(k, owner.UID, a.clock.Now()); wait > 0 {
 			return Result{Wait: wait, Fight: news}, nil
+		}
+		live, err := a.get(ctx, a.live, owner.Namespace, child.ID)
+		if err != nil {
+			return Result{}, err
+		}
+		if live != nil { // it lost the label that our cache selects on
+			return a.update(ctx, owner, child, live, again)
+		}
+		if err := a.ownerLives(ctx, owner, child.ID); err != nil {
+			return Result{}, err
 		}
 	}
 	config, err := child.Render(nil)
@@ -123,11 +141,11 @@ func (a *Applier) create(ctx context.Context, owner desired.Owner, child desired
 	if live == nil { // gone again
 		return Result{}, stale(owner, child.ID)
 	}
-	return a.update(ctx, owner, child, live)
+	return a.update(ctx, owner, child, live, again)
 }
 
-// update applies a child that exists.
-func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object) (Result, error) {
+// update applies a child that exists. allowed is set when this repair was counted before.
+func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object, allowed bool) (Result, error) {
 	k := key{child.ID, owner.Namespace}
 	adopting, err := claim(owner, child.ID, current)
 	if err != nil {
@@ -147,15 +165,23 @@ func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired
 	}
 	change := Updated
 	switch {
+	// The annotation outlives us; memory outlives somebody who changes the annotation.
+	case current.GetAnnotations()[appsapi.AnnotationApplied] == config.Hash(), a.memory.wished(k, owner.UID, config, current):
+		change = Repaired
 	case adopting:
 		change = Adopted
-	case current.GetAnnotations()[appsapi.AnnotationApplied] == config.Hash():
-		change = Repaired
+	}
+	if change == Repaired && !allowed {
 		if wait, news := a.memory.mayRepair(k, owner.UID, a.clock.Now()); wait > 0 {
 			return Result{Object: current, Wait: wait, Fight: news}, nil
 		}
 	}
-	answer, err := a.patch(ctx, owner, child.ID, config, current.GetUID(), current.GetResourceVersion())
+	if !adopting && metav1.GetControllerOfNoCopy(current) == nil {
+		if err := a.ownerLives(ctx, owner, child.ID); err != nil {
+			return Result{Object: current}, err
+		}
+	}
+	answer, err := a.overwrite(ctx, owner, child.ID, config, current)
 	if apierrors.IsConflict(err) || uidMismatch(err) {
 		return Result{Object: current}, stale(owner, child.ID)
 	}
@@ -165,15 +191,51 @@ func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired
 	return Result{Object: answer, Change: change}, nil
 }
 
+// overwrite applies to an object as it was seen.
+func (a *Applier) overwrite(ctx context.Context, owner desired.Owner, id desired.ID, config *desired.Config, current client.Object) (client.Object, error) {
+	want, err := config.Fields()
+	if err != nil {
+		return nil, err
+	}
+	paths, err := rivalsIn(want, current)
+	if err != nil {
+		return nil, err
+	}
+	version := current.GetResourceVersion()
+	if len(paths) > 0 {
+		if version, err = a.takeOver(ctx, owner, id, current, paths); err != nil {
+			return nil, err
+		}
+	}
+	return a.patch(ctx, owner, id, config, current.GetUID(), version)
+}
+
+// ownerLives asks the API server before a child is made again or gets its reference back.
+// When an owner is deleted its children go, or lose their references to be kept, and our
+// cache may see that before it sees why.
+func (a *Applier) ownerLives(ctx context.Context, owner desired.Owner, id desired.ID) error {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
+	err := a.live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, live)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
+	}
+	if live.UID != owner.UID || live.DeletionTimestamp != nil {
+		return stale(owner, id)
+	}
+	return nil
+}
+
 // held says whether a child is as we want it, without a call: from memory if nothing
 // changed since, otherwise by looking at the fields that we hold.
 func (a *Applier) held(owner desired.Owner, k key, config *desired.Config, live client.Object) (bool, error) {
-	all, butMetadata, projected := a.memory.knows(k, owner.UID, config, live)
+	all, butMetadata, last := a.memory.knows(k, owner.UID, config, live)
 	if all {
 		return true, nil
 	}
-	if !metadataHeld(owner, config, live) {
-		return false, nil
+	now, err := compareMetadata(owner, config, live)
+	if err != nil || now != last.metadata {
+		return false, err
 	}
 	if !butMetadata {
 		want, err := config.Fields()
@@ -181,11 +243,11 @@ func (a *Applier) held(owner desired.Owner, k key, config *desired.Config, live 
 			return false, err
 		}
 		now, err := compare(want, live)
-		if err != nil || now != projected {
+		if err != nil || now != last.fields {
 			return false, err
 		}
 	}
-	a.memory.noteSame(k, owner.UID, config, live, projected)
+	a.memory.noteSame(k, owner.UID, config, live, last)
 	return true, nil
 }
 
@@ -212,11 +274,14 @@ func (a *Applier) patch(ctx context.Context, owner desired.Owner, id desired.ID,
 		return nil, fmt.Errorf("apply %s %s/%s: %w", id.Kind.Kind, owner.Namespace, id.Name, err)
 	}
 	answer.SetManagedFields(nil)
-	projected, err := compare(want, answer)
-	if err != nil {
+	var got projection
+	if got.fields, err = compare(want, answer); err != nil {
 		return nil, err
 	}
-	a.memory.remember(key{id, owner.Namespace}, owner.UID, config, answer, projected, a.clock.Now())
+	if got.metadata, err = compareMetadata(owner, config, answer); err != nil {
+		return nil, err
+	}
+	a.memory.remember(key{id, owner.Namespace}, owner.UID, config, answer, got, a.clock.Now())
 	return answer, nil
 }
 

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,13 +39,21 @@ func keysOf(field string, element map[string]any) []string {
 	return []string{"port", "protocol"}
 }
 
+// whole are the maps that the API server takes as one value: a key that somebody adds
+// to the selector of a Service changes what we said. The same test holds them too.
+var whole = map[string]bool{
+	"selector": true, "labelSelector": true,
+	"configMapKeyRef": true, "fieldRef": true, "resourceFieldRef": true, "secretKeyRef": true,
+}
+
 // project takes from live what want has a say in: the same fields of maps, the elements
-// with the same keys of lists. What is equal to want afterwards is held.
+// with the same keys of lists, and what shuts out fields of ours. What is equal to want
+// afterwards is held.
 func project(field string, want, live any) any {
 	switch w := want.(type) {
 	case map[string]any:
 		l, ok := live.(map[string]any)
-		if !ok {
+		if !ok || whole[field] {
 			return live
 		}
 		out := make(map[string]any, len(w))
@@ -51,6 +61,9 @@ func project(field string, want, live any) any {
 			if lv, ok := l[k]; ok {
 				out[k] = project(k, v, lv)
 			}
+		}
+		for _, path := range rivals(field, w, l) {
+			out[strings.Join(path, ".")], _, _ = unstructured.NestedFieldNoCopy(l, path...)
 		}
 		return out
 	case []any:
@@ -76,7 +89,7 @@ func projectList(field string, want, live []any) any {
 	for _, w := range want {
 		for _, l := range live {
 			if sameKeys(keys, w.(map[string]any), l.(map[string]any)) {
-				out = append(out, project("", w, l))
+				out = append(out, project(field, w, l))
 				break
 			}
 		}
@@ -105,20 +118,55 @@ func compare(want map[string]any, live client.Object) (projected string, err err
 	if reflect.DeepEqual(want, got) {
 		return "", nil
 	}
-	content, err := json.Marshal(got)
-	if err != nil {
-		return "", fmt.Errorf("read fields of %s: %w", live.GetName(), err)
+	return digest(got)
+}
+
+// compareMetadata does the same for labels, annotations and the owner.
+func compareMetadata(owner desired.Owner, config *desired.Config, live client.Object) (projected string, err error) {
+	if metadataHeld(owner, config, live) {
+		return "", nil
 	}
-	sum := sha256.Sum256(content)
+	annotations := shared(live.GetAnnotations(), config.Annotations())
+	// A configuration has it only once it was sent.
+	annotations[appsapi.AnnotationApplied] = live.GetAnnotations()[appsapi.AnnotationApplied]
+	return digest([]any{metav1.GetControllerOfNoCopy(live), shared(live.GetLabels(), config.Labels()), annotations})
+}
+
+// shared are the entries of all whose keys some has.
+func shared(all, some map[string]string) map[string]string {
+	out := make(map[string]string, len(some))
+	for k := range some {
+		if v, ok := all[k]; ok {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func digest(content any) (string, error) {
+	text, err := json.Marshal(content)
+	if err != nil {
+		return "", fmt.Errorf("read fields: %w", err)
+	}
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), nil
 }
 
 // metadataHeld says whether labels, annotations and the owner are as we hold them.
 func metadataHeld(owner desired.Owner, config *desired.Config, live client.Object) bool {
-	return metav1.IsControlledBy(live, &metav1.ObjectMeta{UID: owner.UID}) &&
+	return ownerHeld(owner, live) &&
 		live.GetAnnotations()[appsapi.AnnotationApplied] == config.Hash() &&
 		contains(live.GetLabels(), config.Labels()) &&
 		contains(live.GetAnnotations(), config.Annotations())
+}
+
+// ownerHeld looks at the whole reference: the garbage collector finds the owner by kind
+// and name, and our own watch does too.
+func ownerHeld(owner desired.Owner, live client.Object) bool {
+	ref := metav1.GetControllerOfNoCopy(live)
+	return ref != nil && ref.UID == owner.UID && ref.APIVersion == owner.APIVersion &&
+		ref.Kind == owner.Kind && ref.Name == owner.Name &&
+		ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
 }
 
 func contains(all, some map[string]string) bool {

@@ -5,7 +5,8 @@
 //	                          └─ 409 ──► one live read ──► ours? restore : refuse
 //	in the cache ──► ours? ── no ──► refuse, no call
 //	                  └─ yes ──► as we hold it? ── yes ──► no call
-//	                                  └─ no ──► apply with uid and resourceVersion
+//	                                  └─ no ──► apply with uid and resourceVersion;
+//	                                            what shuts ours out is taken over first
 //
 // Safety rule: an object that is not ours is never written. Every write carries the
 // uid and resourceVersion it was decided on, or the promise that nothing is there.

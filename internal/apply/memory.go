@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
 const (
@@ -41,7 +42,10 @@ type entry struct {
 	hash            string
 	resourceVersion string
 	generation      int64
-	projected       string // see compare
+	projected       projection
+
+	// asked is the generation in which we last changed something for the pods.
+	asked int64
 
 	// answer is newer than the cache; nil once the cache has caught up.
 	answer client.Object
@@ -53,6 +57,9 @@ type entry struct {
 	repairs *rate.Limiter
 	fight   bool // repairs are being held back
 }
+
+// projection is what an answer had instead of what we sent, see compare.
+type projection struct{ fields, metadata string }
 
 // entry returns what is known of a child. The caller holds the lock.
 func (m *memory) entry(k key, owner types.UID) *entry {
@@ -91,7 +98,7 @@ func older(a, b client.Object) bool {
 }
 
 // remember keeps the answer to a write.
-func (m *memory) remember(k key, owner types.UID, config *desired.Config, answer client.Object, projected string, now time.Time) {
+func (m *memory) remember(k key, owner types.UID, config *desired.Config, answer client.Object, projected projection, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(k, owner)
@@ -100,25 +107,33 @@ func (m *memory) remember(k key, owner types.UID, config *desired.Config, answer
 }
 
 // see notes that live is as we hold it.
-func (e *entry) see(config *desired.Config, live client.Object, projected string) {
+func (e *entry) see(config *desired.Config, live client.Object, projected projection) {
 	e.uid, e.resourceVersion, e.generation = live.GetUID(), live.GetResourceVersion(), live.GetGeneration()
 	e.hash, e.projected = config.Hash(), projected
 }
 
 // knows says whether live was looked at before with the same wish, and was then as we
 // hold it: all of it, or all but its metadata.
-func (m *memory) knows(k key, owner types.UID, config *desired.Config, live client.Object) (all, butMetadata bool, projected string) {
+func (m *memory) knows(k key, owner types.UID, config *desired.Config, live client.Object) (all, butMetadata bool, last projection) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(k, owner)
 	if e.uid != live.GetUID() || e.hash != config.Hash() {
-		return false, false, ""
+		return false, false, projection{}
 	}
 	return e.resourceVersion == live.GetResourceVersion(), e.generation != 0 && e.generation == live.GetGeneration(), e.projected
 }
 
+// wished says whether this object was made the same wish before.
+func (m *memory) wished(k key, owner types.UID, config *desired.Config, live client.Object) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entry(k, owner)
+	return e.uid == live.GetUID() && e.hash == config.Hash()
+}
+
 // noteSame notes that live, which changed, is still as we hold it.
-func (m *memory) noteSame(k key, owner types.UID, config *desired.Config, live client.Object, projected string) {
+func (m *memory) noteSame(k key, owner types.UID, config *desired.Config, live client.Object, projected projection) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entry(k, owner).see(config, live, projected)
@@ -145,15 +160,50 @@ func (m *memory) mayRepair(k key, owner types.UID, now time.Time) (wait time.Dur
 	if e.repairs == nil {
 		e.repairs = rate.NewLimiter(repairPerSecond, repairBurst)
 	}
-	if e.repairs.TokensAt(now) >= repairBurst {
-		e.fight = false
-	}
+	e.peace(now)
 	if e.repairs.AllowN(now, 1) {
 		return 0, false
 	}
 	news, e.fight = !e.fight, true
 	missing := 1 - e.repairs.TokensAt(now)
 	return time.Duration(missing*float64(time.Second)/repairPerSecond) + time.Millisecond, news
+}
+
+// contested says how long nobody may touch an object until the fight over it is over: the
+// bucket is full again. It is 0 when there is none.
+func (m *memory) contested(k key, owner types.UID, now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entry(k, owner)
+	missing := e.peace(now)
+	if !e.fight {
+		return 0
+	}
+	return time.Duration(missing*float64(time.Second)/repairPerSecond) + time.Millisecond
+}
+
+// peace ends a fight when the bucket is full, and returns what it lacks.
+func (e *entry) peace(now time.Time) (missing float64) {
+	if e.repairs == nil {
+		return 0
+	}
+	missing = repairBurst - e.repairs.TokensAt(now)
+	if missing <= 0 {
+		e.fight = false
+	}
+	return missing
+}
+
+// asked notes and returns the generation in which our wish for the pods is; before is nil
+// for a new object. A generation also counts annotations of others, which change nothing.
+func (m *memory) asked(k key, owner types.UID, before, now client.Object) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entry(k, owner)
+	if now != nil && (before == nil || e.asked == 0 || health.Moves(before, now)) {
+		e.asked = now.GetGeneration()
+	}
+	return e.asked
 }
 
 // wasOurs says whether we have written this child before.

@@ -54,8 +54,12 @@ func claim(owner desired.Owner, id desired.ID, live client.Object) (adopting boo
 	case live.GetAnnotations()[appsapi.AnnotationAdopt] == "true":
 		return true, nil
 	}
-	return false, conflict(owner, id, fmt.Sprintf("exists and is not Holdfast's, so it is left alone; delete it, rename one of the two, or hand it over: "+
-		"kubectl annotate %s %s -n %s %s=true", strings.ToLower(id.Kind.Kind), id.Name, owner.Namespace, appsapi.AnnotationAdopt))
+	whose := "exists and is not Holdfast's"
+	if l := live.GetLabels(); l[appsapi.LabelOwnerUID] != "" {
+		whose = fmt.Sprintf("was left behind by another %s %q", l[appsapi.LabelOwnerKind], l[appsapi.LabelInstance])
+	}
+	return false, conflict(owner, id, fmt.Sprintf("%s, so it is left alone; delete it, rename one of the two, or hand it over: "+
+		"kubectl annotate %s %s -n %s %s=true", whose, strings.ToLower(id.Kind.Kind), id.Name, owner.Namespace, appsapi.AnnotationAdopt))
 }
 
 func leavingWhy(live client.Object) string {

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -34,7 +36,7 @@ func deployment(owner Owner, c appsapi.Component, name string) Child {
 func renderDeployment(owner Owner, c appsapi.Component, name string, live *appsv1.Deployment) (*Config, error) {
 	service := *c.Service
 	workload := WorkloadID(KindDeployment.Kind, name)
-	main, err := ourContainer(live)
+	main, err := ourContainer(live, workload)
 	if err != nil {
 		return nil, err
 	}
@@ -55,10 +57,11 @@ func renderDeployment(owner Owner, c appsapi.Component, name string, live *appsv
 	// A selector cannot change: an adopted Deployment keeps its own.
 	if live == nil || ownSelector(live, workload) {
 		spec.WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(workload)))
+	} else if err := selectable(live, template.Labels); err != nil {
+		return nil, err
 	}
 	d := appsv1ac.Deployment(name, owner.Namespace).
-		WithLabels(childLabels(owner, c, "service", service.Image)).
-		WithLabels(map[string]string{appsapi.LabelWorkload: workload}).
+		WithLabels(workloadLabels(owner, c, "service", workload, service.Image)).
 		WithOwnerReferences(ownerReference(owner)).
 		WithSpec(spec)
 	if main != containerName {
@@ -93,9 +96,29 @@ func ownSelector(live *appsv1.Deployment, workload string) bool {
 	return s != nil && len(s.MatchExpressions) == 0 && maps.Equal(s.MatchLabels, selector(workload))
 }
 
+// selectable refuses a workload that would no longer find its pods once they have our
+// labels: its selector cannot change.
+func selectable(live *appsv1.Deployment, ours map[string]string) error {
+	s, err := metav1.LabelSelectorAsSelector(live.Spec.Selector)
+	if err != nil {
+		return fmt.Errorf("read the selector of Deployment %s: %w", live.Name, err)
+	}
+	all := maps.Clone(ours)
+	for k, v := range live.Spec.Template.Labels {
+		if _, ok := ours[k]; !ok {
+			all[k] = v
+		}
+	}
+	if s.Matches(labels.Set(all)) {
+		return nil
+	}
+	return &Refusal{Why: fmt.Sprintf("its selector %q does not match the labels that Holdfast gives its pods (%s), and a selector cannot change; "+
+		"delete Deployment %s, so that it is made anew", s, labels.Set(ours), live.Name)}
+}
+
 // ourContainer is the name of the container that is the component's: ours, or in an
 // adopted workload the one we took over.
-func ourContainer(live *appsv1.Deployment) (string, error) {
+func ourContainer(live *appsv1.Deployment, workload string) (string, error) {
 	if live == nil {
 		return containerName, nil
 	}
@@ -105,10 +128,12 @@ func ourContainer(live *appsv1.Deployment) (string, error) {
 	}
 	taken := live.Annotations[appsapi.AnnotationContainer]
 	switch {
+	// Somebody may add a container called like ours to a workload that we took over, or
+	// our annotation to one that we made ourselves: neither changes which one is ours.
+	case slices.Contains(names, taken) && !ownSelector(live, workload):
+		return taken, nil
 	case slices.Contains(names, containerName), len(names) == 0:
 		return containerName, nil
-	case slices.Contains(names, taken):
-		return taken, nil
 	case len(names) == 1 && adopted(live):
 		return names[0], nil
 	case !adopted(live): // somebody renamed or removed it: ours comes back

@@ -103,6 +103,18 @@ spec: {clusterIP: `+clusterIP+`, selector: {app: web}}`), s))
 	return s
 }
 
+// selecting is the same Deployment with another selector.
+func selecting(d *appsv1.Deployment, labels map[string]string) *appsv1.Deployment {
+	d.Spec.Selector.MatchLabels, d.Spec.Template.Labels = labels, labels
+	return d
+}
+
+// listening is the same Service with these ports.
+func listening(s *corev1.Service, ports ...corev1.ServicePort) *corev1.Service {
+	s.Spec.Ports = ports
+	return s
+}
+
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -255,6 +267,20 @@ func TestRefusals(t *testing.T) {
 		"several containers": {
 			spec: `{image: nginx}`, live: liveDeployment("1", "true", "nginx", "sidecar"),
 			want: `it has the containers [nginx sidecar] and none is called "app", so it is not clear which one is the service; rename one in Deployment web`,
+		},
+		"a selector on a label of ours": {
+			spec: `{image: nginx}`, live: selecting(liveDeployment("1", "true", "nginx"), map[string]string{"app.kubernetes.io/instance": "release"}),
+			want: `its selector "app.kubernetes.io/instance=release" does not match the labels that Holdfast gives its pods ` +
+				`(app.kubernetes.io/instance=web,app.kubernetes.io/managed-by=holdfast,apps.holdfast.dev/workload=deployment-web), ` +
+				`and a selector cannot change; delete Deployment web, so that it is made anew`,
+		},
+		"a port without a name": {
+			spec: `{image: nginx, ports: [{name: http, port: 80}]}`, live: listening(liveService("true", "10.0.0.1"), corev1.ServicePort{Port: 8080, Protocol: "TCP"}),
+			want: "its port 8080 and port 80 of the spec need names, and different ones, to be side by side; name them, or remove port 8080 there or add it to the spec",
+		},
+		"a port of the same name": {
+			spec: `{image: nginx, ports: [{name: http, port: 80}]}`, live: listening(liveService("true", "10.0.0.1"), corev1.ServicePort{Name: "http", Port: 8080, Protocol: "TCP"}),
+			want: "its port 8080 and port 80 of the spec need names, and different ones, to be side by side; name them, or remove port 8080 there or add it to the spec",
 		},
 		"an address becomes headless": {
 			spec: `{image: nginx, ports: [{port: 80}], service: {type: Headless}}`, live: liveService("true", "10.0.0.1"),

@@ -8,8 +8,8 @@ import (
 )
 
 // childLabels are those of a child.
-func childLabels(owner Owner, c appsapi.Component, componentType, image string) map[string]string {
-	l := map[string]string{
+func childLabels(owner Owner, c appsapi.Component, componentType string) map[string]string {
+	return map[string]string{
 		appsapi.LabelName:      componentType,
 		appsapi.LabelInstance:  owner.Name,
 		appsapi.LabelComponent: c.Name,
@@ -18,6 +18,13 @@ func childLabels(owner Owner, c appsapi.Component, componentType, image string) 
 		appsapi.LabelOwnerUID:  string(owner.UID),
 		appsapi.LabelOwnerKind: owner.Kind,
 	}
+}
+
+// workloadLabels are those of a child that runs the image. Only it has the version: a new
+// image would otherwise be worth a write to every other child.
+func workloadLabels(owner Owner, c appsapi.Component, componentType, workload, image string) map[string]string {
+	l := childLabels(owner, c, componentType)
+	l[appsapi.LabelWorkload] = workload
 	if v := imageVersion(image); v != "" {
 		l[appsapi.LabelVersion] = v
 	}

@@ -87,16 +87,18 @@ func TestContainerOfOurs(t *testing.T) {
 		live *appsv1.Deployment
 		want string
 	}{
-		"none yet":                  {nil, "app"},
-		"ours":                      {liveDeployment("1", "", "app", "sidecar"), "app"},
-		"taken over":                {liveDeployment("1", "", "nginx", "sidecar"), "nginx"},
-		"being taken over":          {liveDeployment("1", "true", "nginx"), "nginx"},
-		"somebody renamed ours":     {renamed(liveDeployment("1", "", "x")), "app"},
-		"somebody emptied the list": {liveDeployment("1", "true"), "app"},
+		"none yet":                   {nil, "app"},
+		"ours":                       {liveDeployment("1", "", "app", "sidecar"), "app"},
+		"taken over":                 {liveDeployment("1", "", "nginx", "sidecar"), "nginx"},
+		"being taken over":           {liveDeployment("1", "true", "nginx"), "nginx"},
+		"somebody renamed ours":      {renamed(liveDeployment("1", "", "x")), "app"},
+		"somebody emptied the list":  {liveDeployment("1", "true"), "app"},
+		"a new one called like ours": {liveDeployment("1", "", "nginx", "app"), "nginx"},
+		"our annotation on our own":  {selecting(liveDeployment("1", "", "nginx", "app"), selector("deployment-web")), "app"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := ourContainer(tc.live)
+			got, err := ourContainer(tc.live, "deployment-web")
 			if err != nil || got != tc.want {
 				t.Errorf("got %q, %v, want %q", got, err, tc.want)
 			}

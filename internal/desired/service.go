@@ -1,9 +1,12 @@
 package desired
 
 import (
+	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -29,6 +32,11 @@ func renderService(owner Owner, c appsapi.Component, name string, live *corev1.S
 	settings := c.Service.Service
 	if live != nil && live.Spec.ClusterIP != "" && (live.Spec.ClusterIP == corev1.ClusterIPNone) != (settings.Type == appsapi.ServiceHeadless) {
 		return nil, &Refusal{Why: "its spec.clusterIP cannot change between None and an address"}
+	}
+	if live != nil && !metav1.IsControlledBy(live, &metav1.ObjectMeta{UID: owner.UID}) {
+		if err := besides(live.Spec.Ports, c.Service.Ports); err != nil {
+			return nil, err
+		}
 	}
 	spec := corev1ac.ServiceSpec()
 	switch settings.Type {
@@ -56,11 +64,28 @@ func renderService(owner Owner, c appsapi.Component, name string, live *corev1.S
 		spec.WithSelector(selector(workload))
 	}
 	s := corev1ac.Service(name, owner.Namespace).
-		WithLabels(childLabels(owner, c, "service", c.Service.Image)).
+		WithLabels(childLabels(owner, c, "service")).
 		WithOwnerReferences(ownerReference(owner)).
 		WithSpec(spec)
 	for k, v := range settings.Annotations {
 		s.WithAnnotations(map[string]string{k: string(v)})
 	}
 	return newConfig(s, s.ObjectMetaApplyConfiguration)
+}
+
+// besides refuses a Service that is not ours yet and whose own ports cannot stay beside
+// ours: of several ports each needs a name of its own.
+func besides(theirs []corev1.ServicePort, ours []appsapi.Port) error {
+	for _, t := range theirs {
+		if slices.ContainsFunc(ours, func(o appsapi.Port) bool { return o.Port == t.Port && protocol(o) == t.Protocol }) {
+			continue // becomes ours
+		}
+		for _, o := range ours {
+			if t.Name == "" || o.Name == "" || o.Name == t.Name {
+				return &Refusal{Why: fmt.Sprintf("its port %d and port %d of the spec need names, and different ones, to be side by side; "+
+					"name them, or remove port %d there or add it to the spec", t.Port, o.Port, t.Port)}
+			}
+		}
+	}
+	return nil
 }

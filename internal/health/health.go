@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -42,6 +43,30 @@ type Verdict struct {
 	// Message is one sentence that names the object. It is the same for as long as the
 	// state is the same: no counters, no times.
 	Message string
+}
+
+// Asked judges like Of an object whose pods are what we asked for since this generation: a
+// later one that its controller has not seen yet, an annotation of somebody else for
+// example, takes nothing back. 0 means that this is not known.
+func Asked(obj runtime.Object, generation int64) Verdict {
+	d, ok := obj.(*appsv1.Deployment)
+	if !ok || d == nil || generation == 0 || d.Status.ObservedGeneration < generation {
+		return Of(obj)
+	}
+	seen := *d
+	seen.Generation = min(d.Generation, d.Status.ObservedGeneration)
+	return Of(&seen)
+}
+
+// Moves says whether the difference between two states of an object concerns its pods.
+func Moves(before, after runtime.Object) bool {
+	a, ok := before.(*appsv1.Deployment)
+	b, same := after.(*appsv1.Deployment)
+	if !ok || !same {
+		return true
+	}
+	return replicas(a) != replicas(b) || a.Spec.MinReadySeconds != b.Spec.MinReadySeconds ||
+		!equality.Semantic.DeepEqual(a.Spec.Template, b.Spec.Template)
 }
 
 // Of judges an object. Deployments, Services and Pods have rules; everything else, and

@@ -322,3 +322,57 @@ func TestSatisfied(t *testing.T) {
 		})
 	}
 }
+
+// TestAsked tells a change of ours that was not seen yet from one that is no concern.
+func TestAsked(t *testing.T) {
+	fine := deployment(new(int32(3)), counts{3, 3, 3, 3}, unseen)
+	fine.Generation, fine.Status.ObservedGeneration = 7, 6
+	cases := map[string]struct {
+		obj   runtime.Object
+		asked int64
+		want  Status
+	}{
+		"an annotation of somebody else": {fine, 6, Healthy},
+		"a change of ours":               {fine, 7, Progressing},
+		"not known":                      {fine, 0, Progressing},
+		"no such thing":                  {(*appsv1.Deployment)(nil), 6, Unknown},
+		"another kind":                   {&corev1.Service{}, 6, Healthy},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Asked(tc.obj, tc.asked); got.Status != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+	if fine.Generation != 7 {
+		t.Error("the object was changed")
+	}
+}
+
+func TestMoves(t *testing.T) {
+	base := func() *appsv1.Deployment { return deployment(new(int32(3)), counts{3, 3, 3, 3}) }
+	cases := map[string]struct {
+		change func(*appsv1.Deployment)
+		want   bool
+	}{
+		"nothing":   {func(*appsv1.Deployment) {}, false},
+		"metadata":  {func(d *appsv1.Deployment) { d.Annotations = map[string]string{"a": "b"}; d.Generation++ }, false},
+		"strategy":  {func(d *appsv1.Deployment) { d.Spec.Strategy.Type = "Recreate" }, false},
+		"replicas":  {func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2)) }, true},
+		"template":  {func(d *appsv1.Deployment) { d.Spec.Template.Labels = map[string]string{"a": "b"} }, true},
+		"ready for": {func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 3 }, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			after := base()
+			tc.change(after)
+			if got := Moves(base(), after); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+	if !Moves(&corev1.Service{}, &corev1.Service{}) {
+		t.Error("of other kinds nothing is known")
+	}
+}

@@ -1,0 +1,192 @@
+package apply
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/internal/desired"
+)
+
+var shop = desired.Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Namespace: "shop", Name: "web", UID: us}
+
+const compared = `
+image: nginx:1
+env: [{name: MODE, value: prod}, {name: EMPTY}, {name: TOKEN, valueFrom: {secretKeyRef: {name: web, key: token}}}]
+resources: {requests: {cpu: 100m}, limits: {memory: 1Gi}}
+ports: [{name: http, port: 80}]`
+
+// sentAs is what the API server would have after an apply, as far as it matters here.
+func sentAs(t *testing.T, child desired.Child) (want map[string]any, live client.Object, config *desired.Config) {
+	t.Helper()
+	config, err := child.Render(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err = config.Fields(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := child.Render(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := again.Patch("", createOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return want, parse(t, string(body)), config
+}
+
+func TestCompareDeployment(t *testing.T) {
+	cases := map[string]struct {
+		change func(*appsv1.Deployment, *corev1.Container)
+		drift  bool
+	}{
+		"nothing":   {change: func(*appsv1.Deployment, *corev1.Container) {}},
+		"a default": {change: func(_ *appsv1.Deployment, c *corev1.Container) { c.TerminationMessagePath = "/dev/termination-log" }},
+		"a foreign variable": {change: func(_ *appsv1.Deployment, c *corev1.Container) {
+			c.Env = append([]corev1.EnvVar{{Name: "X", Value: "y"}}, c.Env...)
+		}},
+		"a foreign port": {change: func(_ *appsv1.Deployment, c *corev1.Container) {
+			c.Ports = append(c.Ports, corev1.ContainerPort{ContainerPort: 9})
+		}},
+		"a foreign request": {change: func(_ *appsv1.Deployment, c *corev1.Container) {
+			c.Resources.Requests["memory"] = resource.MustParse("1Mi")
+		}},
+		"a foreign container": {change: func(d *appsv1.Deployment, _ *corev1.Container) { addContainer(d, "sidecar") }},
+		"a foreign restart": {change: func(d *appsv1.Deployment, _ *corev1.Container) {
+			d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] = "now"
+		}},
+		"the image":          {drift: true, change: func(_ *appsv1.Deployment, c *corev1.Container) { c.Image = "theirs" }},
+		"our container":      {drift: true, change: func(_ *appsv1.Deployment, c *corev1.Container) { c.Name = "theirs" }},
+		"a variable":         {drift: true, change: func(_ *appsv1.Deployment, c *corev1.Container) { c.Env[0].Value = "theirs" }},
+		"a variable removed": {drift: true, change: func(_ *appsv1.Deployment, c *corev1.Container) { c.Env = c.Env[1:] }},
+		"an empty variable":  {drift: true, change: func(_ *appsv1.Deployment, c *corev1.Container) { c.Env[1].Value = "theirs" }},
+		"a key in a source":  {drift: true, change: func(_ *appsv1.Deployment, c *corev1.Container) { c.Env[2].ValueFrom.SecretKeyRef.Optional = new(true) }},
+		"the handler of a probe": {drift: true, change: func(_ *appsv1.Deployment, c *corev1.Container) {
+			c.ReadinessProbe.ProbeHandler = corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(80)}}
+		}},
+		"a label selector": {drift: true, change: func(d *appsv1.Deployment, _ *corev1.Container) {
+			d.Spec.Template.Spec.TopologySpreadConstraints[0].LabelSelector.MatchLabels["theirs"] = "too"
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			want, live, _ := sentAs(t, component(t, shop, compared).Children[0])
+			d := live.(*appsv1.Deployment)
+			tc.change(d, &d.Spec.Template.Spec.Containers[0])
+			projected, err := compare(want, d)
+			if err != nil || (projected != "") != tc.drift {
+				t.Errorf("got %q, %v", projected, err)
+			}
+		})
+	}
+}
+
+func TestCompareService(t *testing.T) {
+	cases := map[string]struct {
+		change func(*corev1.Service)
+		drift  bool
+	}{
+		"nothing":    {change: func(*corev1.Service) {}},
+		"an address": {change: func(s *corev1.Service) { s.Spec.ClusterIP = "10.0.0.1" }},
+		"a foreign port": {change: func(s *corev1.Service) {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Port: 9, Protocol: "TCP"})
+		}},
+		"a node port":   {change: func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30000 }},
+		"a target":      {drift: true, change: func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromInt32(81) }},
+		"a selector":    {drift: true, change: func(s *corev1.Service) { s.Spec.Selector["apps.holdfast.dev/workload"] = "theirs" }},
+		"one more key":  {drift: true, change: func(s *corev1.Service) { s.Spec.Selector["theirs"] = "too" }},
+		"source ranges": {drift: true, change: func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			want, live, _ := sentAs(t, component(t, shop, compared).Children[1])
+			s := live.(*corev1.Service)
+			tc.change(s)
+			projected, err := compare(want, s)
+			if err != nil || (projected != "") != tc.drift {
+				t.Errorf("got %q, %v", projected, err)
+			}
+		})
+	}
+}
+
+func TestMetadataHeld(t *testing.T) {
+	cases := map[string]struct {
+		change func(client.Object)
+		want   bool
+	}{
+		"nothing":              {want: true, change: func(client.Object) {}},
+		"a foreign label":      {want: true, change: func(o client.Object) { o.GetLabels()["theirs"] = "too" }},
+		"a foreign annotation": {want: true, change: func(o client.Object) { o.GetAnnotations()["theirs"] = "too" }},
+		"a foreign owner": {want: true, change: func(o client.Object) {
+			o.SetOwnerReferences(append(o.GetOwnerReferences(), metav1.OwnerReference{UID: "x"}))
+		}},
+		"a label":                    {change: func(o client.Object) { o.GetLabels()["app.kubernetes.io/part-of"] = "theirs" }},
+		"a label removed":            {change: func(o client.Object) { delete(o.GetLabels(), "app.kubernetes.io/part-of") }},
+		"the hash":                   {change: func(o client.Object) { delete(o.GetAnnotations(), "apps.holdfast.dev/applied") }},
+		"no owner":                   {change: func(o client.Object) { o.SetOwnerReferences(nil) }},
+		"an owner of another name":   {change: changeOwner(func(r *metav1.OwnerReference) { r.Name = "theirs" })},
+		"an owner of another kind":   {change: changeOwner(func(r *metav1.OwnerReference) { r.Kind = "Theirs" })},
+		"an owner of another group":  {change: changeOwner(func(r *metav1.OwnerReference) { r.APIVersion = "theirs/v1" })},
+		"an owner that controls not": {change: changeOwner(func(r *metav1.OwnerReference) { r.Controller = nil })},
+		"an owner that blocks not":   {change: changeOwner(func(r *metav1.OwnerReference) { r.BlockOwnerDeletion = nil })},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, live, config := sentAs(t, component(t, shop, compared).Children[0])
+			tc.change(live)
+			if got := metadataHeld(shop, config, live); got != tc.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+func changeOwner(change func(*metav1.OwnerReference)) func(client.Object) {
+	return func(o client.Object) {
+		refs := o.GetOwnerReferences()
+		change(&refs[0])
+		o.SetOwnerReferences(refs)
+	}
+}
+
+func addContainer(d *appsv1.Deployment, name string) {
+	d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: name})
+}
+
+// TestCompareMetadata tells apart what an admission policy insists on from what somebody
+// changes later, before and after the configuration was sent.
+func TestCompareMetadata(t *testing.T) {
+	_, live, config := sentAs(t, component(t, shop, compared).Children[0])
+	state := func() string {
+		t.Helper()
+		projected, err := compareMetadata(shop, config, live)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return projected
+	}
+	if got := state(); got != "" {
+		t.Errorf("as we sent it: %q", got)
+	}
+	live.GetLabels()["app.kubernetes.io/part-of"] = "platform"
+	insists := state()
+	live.GetLabels()["theirs"] = "too"
+	if _, err := config.Patch("", createOnly); err != nil {
+		t.Fatal(err)
+	}
+	if got := state(); got == "" || got != insists {
+		t.Errorf("the same as before: %q, then %q", insists, got)
+	}
+	live.GetLabels()["app.kubernetes.io/name"] = "theirs"
+	if got := state(); got == insists {
+		t.Error("a change is not seen")
+	}
+}

@@ -1,0 +1,321 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/testutil"
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+)
+
+// cases are the golden cases of internal/desired; TestContract checks that they are all
+// here and the same.
+var cases = map[string]struct {
+	spec string
+	// theirs is what lives already and lets us in.
+	theirs []string
+}{
+	"minimal": {spec: `{image: nginx}`},
+	"usual": {spec: `
+image: registry.example.com:5000/shop/web:1.4.2
+replicas: 2
+ports: [{port: 80, targetPort: 8080}]
+resources: {requests: {cpu: 1000m, memory: 1024Mi}, limits: {memory: 1Gi}}`},
+	"everything": {spec: `
+image: shop/web:2@sha256:0123456789012345678901234567890123456789012345678901234567890123
+imagePullPolicy: Always
+imagePullSecrets: [{name: regcred}, {name: other}]
+command: [/bin/web]
+args: [--verbose, ""]
+env:
+- {name: MODE, value: prod}
+- {name: EMPTY}
+- {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+- {name: LIMIT, valueFrom: {resourceFieldRef: {resource: limits.memory}}}
+- {name: TOKEN, valueFrom: {secretKeyRef: {name: web, key: token, optional: true}}}
+envFrom:
+- {prefix: CFG_, configMapRef: {name: settings}}
+- {secretRef: {name: more}}
+resources: {limits: {memory: "134217728", example.com/gpu: "1"}}
+probes:
+  readiness: {httpGet: {path: /ready, port: http}, periodSeconds: 3}
+  liveness: {exec: {command: [/bin/check]}, timeoutSeconds: 5}
+  startup: {grpc: {port: 9090}, failureThreshold: 30}
+preStopSleepSeconds: 12
+terminationGracePeriodSeconds: 60
+replicas: 0
+ports:
+- {name: http, port: 80, targetPort: 8080, protocol: TCP}
+- {name: https, port: 443, targetPort: 8443, protocol: TCP}
+- {name: alias, port: 8080, protocol: TCP}
+- {name: dns, port: 53, protocol: UDP}
+service: {type: LoadBalancer, annotations: {example.com/lb: internal}, sessionAffinity: ClientIP}
+update: {maxSurge: 25%, maxUnavailable: 1, minReadySeconds: 5, progressDeadlineSeconds: 120, restartedAt: "2026-01-02T03:04:05Z"}
+security: {level: Restricted, runAsUser: 1000, runAsGroup: 1000, fsGroup: 2000, readOnlyRootFilesystem: true}`},
+	"headless":     {spec: `{image: nginx, ports: [{port: 80}], service: {type: Headless}}`},
+	"node-port":    {spec: `{image: nginx, ports: [{port: 80}], service: {type: NodePort}}`},
+	"udp-only":     {spec: `{image: "dns:1", ports: [{port: 53, protocol: UDP}]}`},
+	"short-grace":  {spec: `{image: nginx, ports: [{port: 80}], terminationGracePeriodSeconds: 2}`},
+	"no-pre-stop":  {spec: `{image: nginx, ports: [{port: 80}], preStopSleepSeconds: 0}`},
+	"live-count":   {spec: `{image: nginx}`, theirs: []string{theirDeployment("7", "app")}},
+	"adopted":      {spec: `{image: nginx, ports: [{port: 80}]}`, theirs: []string{theirDeployment("3", "nginx"), theirService}},
+	"adopted-pair": {spec: `{image: nginx, replicas: 2}`, theirs: []string{theirDeployment("3", "app", "sidecar")}},
+	"handed-over":  {spec: `{image: nginx, ports: [{port: 80}]}`, theirs: []string{theirDeployment("3", "nginx"), theirService}},
+}
+
+func theirDeployment(replicas string, containers ...string) string {
+	text := `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, annotations: {apps.holdfast.dev/adopt: "true"}}
+spec:
+  replicas: ` + replicas + `
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+`
+	for _, name := range containers {
+		text += "      - {name: " + name + ", image: theirs}\n"
+	}
+	return text
+}
+
+const theirService = `
+apiVersion: v1
+kind: Service
+metadata: {name: web, annotations: {apps.holdfast.dev/adopt: "true"}}
+spec: {selector: {app: web}, ports: [{port: 80}]}`
+
+// api is a real API server, and what was asked of it.
+type api struct {
+	client.Client
+	config *rest.Config
+	calls  atomic.Int64
+}
+
+func newAPI(t *testing.T) *api {
+	t.Helper()
+	plane := testutil.ControlPlane(t, controlplane.Options{NoControllerManager: true})
+	if _, err := plane.InstallCRDs(filepath.Join("..", "..", "config", "crd")); err != nil {
+		t.Fatal(err)
+	}
+	a := &api{config: plane.Config}
+	counted := rest.CopyConfig(plane.Config)
+	counted.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			a.calls.Add(1)
+			return next.RoundTrip(r)
+		})
+	})
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if a.Client, err = client.New(counted, client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func (a *api) owner(t *testing.T) desired.Owner {
+	t.Helper()
+	return desired.Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Namespace: testutil.Namespace(t, a.config),
+		Name: "web", UID: "11111111-2222-3333-4444-555555555555"}
+}
+
+// applier is one that has just been started.
+func (a *api) applier() *Applier {
+	return New(a.Client, a.Client, clocktesting.NewFakePassiveClock(time.Now()))
+}
+
+// put creates an object of somebody else.
+func (a *api) put(t *testing.T, namespace, text string) {
+	t.Helper()
+	obj := parse(t, text)
+	obj.SetNamespace(namespace)
+	if err := a.Create(t.Context(), obj, client.FieldOwner("theirs")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func parse(t *testing.T, text string) client.Object {
+	t.Helper()
+	content, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj, _, err := clientgoscheme.Codecs.UniversalDeserializer().Decode(content, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return obj.(client.Object)
+}
+
+func component(t *testing.T, owner desired.Owner, spec string) desired.Component {
+	t.Helper()
+	c := appsapi.Component{Name: "web", ResourceName: "web", Service: &appsapi.ServiceComponent{}}
+	if err := yaml.UnmarshalStrict([]byte(spec), c.Service); err != nil {
+		t.Fatal(err)
+	}
+	return desired.For(owner, c)
+}
+
+// apply lets an applier look and act once.
+func apply(ctx context.Context, t *testing.T, a *Applier, owner desired.Owner, child desired.Child) (client.Object, Result, error) {
+	t.Helper()
+	current, err := a.Observe(ctx, owner, child.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := a.Apply(ctx, owner, child, current)
+	return current, result, err
+}
+
+func TestContract(t *testing.T) {
+	a := newAPI(t)
+	t.Run("an answer is what was sent", a.testAnswers)
+	t.Run("preconditions", a.testPreconditions)
+	t.Run("rivals", a.testRivals)
+}
+
+// testAnswers applies every golden case: what comes back is what was sent, and whoever
+// starts anew sees that there is nothing to do.
+func (a *api) testAnswers(t *testing.T) {
+	golden, err := filepath.Glob(filepath.Join("..", "desired", "testdata", "*.yaml"))
+	if err != nil || len(golden) != len(cases) {
+		t.Fatalf("%d golden cases, %d here: %v", len(golden), len(cases), err)
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			owner := a.owner(t)
+			for _, text := range tc.theirs {
+				a.put(t, owner.Namespace, text)
+			}
+			if len(tc.theirs) == 0 {
+				sameAsGolden(t, name, tc.spec)
+			}
+			for _, child := range component(t, owner, tc.spec).Children {
+				a.testAnswer(t, owner, child)
+			}
+		})
+	}
+}
+
+func (a *api) testAnswer(t *testing.T, owner desired.Owner, child desired.Child) {
+	t.Helper()
+	_, result, err := apply(t.Context(), t, a.applier(), owner, child)
+	if err != nil || result.Change == Unchanged {
+		t.Fatalf("%s: %q, %v", child.Kind.Kind, result.Change, err)
+	}
+	config, err := child.Render(result.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := config.Fields()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if projected, err := compare(want, result.Object); projected != "" || err != nil {
+		t.Errorf("%s: the answer is not what was sent: %v", child.Kind.Kind, err)
+	}
+	restarted := a.applier()
+	current, err := restarted.Observe(t.Context(), owner, child.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := a.calls.Load()
+	result, err = restarted.Apply(t.Context(), owner, child, current)
+	if err != nil || result.Change != Unchanged || a.calls.Load() != before {
+		t.Errorf("%s: after a restart: %q, %d calls, %v", child.Kind.Kind, result.Change, a.calls.Load()-before, err)
+	}
+}
+
+func sameAsGolden(t *testing.T, name, spec string) {
+	t.Helper()
+	want, err := os.ReadFile(filepath.Join("..", "desired", "testdata", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shop := desired.Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Namespace: "shop", Name: "web", UID: "11111111-2222-3333-4444-555555555555"}
+	var got bytes.Buffer
+	for _, child := range component(t, shop, spec).Children {
+		config, err := child.Render(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := config.Patch("", createOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := yaml.JSONToYAML(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.WriteString("---\n" + string(text))
+	}
+	if !bytes.Equal(want, got.Bytes()) {
+		t.Errorf("the spec here is not the one of the golden case %s", name)
+	}
+}
+
+// testPreconditions holds what every write leans on.
+func (a *api) testPreconditions(t *testing.T) {
+	owner, applier := a.owner(t), a.applier()
+	for _, child := range component(t, owner, `{image: nginx, ports: [{port: 80}]}`).Children {
+		send := func(uid types.UID, resourceVersion string) (client.Object, error) {
+			config, err := child.Render(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return applier.patch(t.Context(), owner, child.ID, config, uid, resourceVersion)
+		}
+		if _, err := send("99999999-8888-7777-6666-555555555555", ""); !apierrors.IsConflict(err) {
+			t.Errorf("%s: a uid on a free name: %v", child.Kind.Kind, err)
+		}
+		made, err := send("", createOnly)
+		if err != nil {
+			t.Fatalf("%s: create-only on a free name: %v", child.Kind.Kind, err)
+		}
+		if made.GetResourceVersion() == createOnly {
+			t.Errorf("%s: the precondition was stored", child.Kind.Kind)
+		}
+		if _, err := send("", createOnly); !apierrors.IsConflict(err) || strings.Contains(err.Error(), "field managers") {
+			t.Errorf("%s: create-only on a taken name: %v", child.Kind.Kind, err)
+		}
+		_, err = send("99999999-8888-7777-6666-555555555555", made.GetResourceVersion())
+		if !uidMismatch(err) {
+			t.Errorf("%s: another uid: %v", child.Kind.Kind, err)
+		}
+		if _, err := send(made.GetUID(), "2"); !apierrors.IsConflict(err) {
+			t.Errorf("%s: an old resourceVersion: %v", child.Kind.Kind, err)
+		}
+		if _, err := send(made.GetUID(), made.GetResourceVersion()); err != nil {
+			t.Errorf("%s: as it was seen: %v", child.Kind.Kind, err)
+		}
+	}
+}

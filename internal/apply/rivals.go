@@ -1,0 +1,205 @@
+package apply
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// Of some fields the API server accepts only one at a time: a probe has one handler, a
+// variable has a value or a source. An apply merges, and a null in it is not heard, so
+// when somebody else has set the other one every apply would be refused, for ever:
+//
+//	live: httpGet (theirs)  +  apply: tcpSocket (ours)  =  both  ──► 422
+//
+// The way out is to make theirs ours first, in the books only (metadata.managedFields):
+// the apply then takes it away as a field that we held and no longer want. So the pods
+// are replaced once, and nothing is left in anybody's name.
+
+var handlers = []string{"exec", "grpc", "httpGet", "tcpSocket"}
+
+// exclusive are the fields of which only one may be set, by the name of their parent; of
+// a list, in each element.
+var exclusive = map[string][]string{
+	"readinessProbe": handlers, "livenessProbe": handlers, "startupProbe": handlers,
+	"preStop":   {"exec", "httpGet", "sleep", "tcpSocket"},
+	"env":       {"value", "valueFrom"},
+	"valueFrom": {"configMapKeyRef", "fieldRef", "fileKeyRef", "resourceFieldRef", "secretKeyRef"},
+}
+
+// contradictions are fields that are not legal beside every value of another, by the name
+// of their common parent. They return the paths from there that contradict what we want.
+var contradictions = map[string]func(want, live map[string]any) [][]string{
+	"seccompProfile": func(want, _ map[string]any) [][]string {
+		return unless(want["type"] == "Localhost", "localhostProfile")
+	},
+	"securityContext": func(want, live map[string]any) [][]string {
+		if want["allowPrivilegeEscalation"] != false {
+			return nil
+		}
+		found := unless(live["privileged"] != true, "privileged")
+		if added, _, _ := unstructured.NestedStringSlice(live, "capabilities", "add"); slices.Contains(added, "CAP_SYS_ADMIN") {
+			found = append(found, []string{"capabilities", "add"})
+		}
+		return found
+	},
+	"resources": quantities,
+	// Of a Deployment, of its pods, of a Service: they have nothing in common but the name.
+	"spec": func(want, live map[string]any) [][]string {
+		var found [][]string
+		if deadline, ok := want["progressDeadlineSeconds"].(int64); ok {
+			ready, _ := live["minReadySeconds"].(int64)
+			found = append(found, unless(ready < deadline, "minReadySeconds")...)
+		}
+		if _, ok := want["containers"]; ok {
+			grace, _ := live["terminationGracePeriodSeconds"].(int64)
+			found = append(found, unless(longestSleep(want) <= grace, "terminationGracePeriodSeconds")...)
+		}
+		if kind, ok := want["type"]; ok {
+			found = append(found, unless(kind == "LoadBalancer", "loadBalancerSourceRanges")...)
+		}
+		return found
+	},
+}
+
+func unless(legal bool, field string) [][]string {
+	if legal {
+		return nil
+	}
+	return [][]string{{field}}
+}
+
+// quantities are requests above our limits, and limits below our requests.
+func quantities(want, live map[string]any) [][]string {
+	var found [][]string
+	for _, pair := range []struct {
+		ours, theirs string
+		sign         int // of theirs compared with ours, where it is wrong
+	}{{"limits", "requests", 1}, {"requests", "limits", -1}} {
+		ours, _ := want[pair.ours].(map[string]any)
+		theirs, _ := live[pair.theirs].(map[string]any)
+		for name, q := range ours {
+			a, errA := resource.ParseQuantity(fmt.Sprint(theirs[name]))
+			b, errB := resource.ParseQuantity(fmt.Sprint(q))
+			if errA == nil && errB == nil && a.Cmp(b) == pair.sign {
+				found = append(found, []string{pair.theirs, name})
+			}
+		}
+	}
+	return found
+}
+
+// longestSleep is how long the containers that we want sleep before they stop.
+func longestSleep(podSpec map[string]any) int64 {
+	var longest int64
+	containers, _ := podSpec["containers"].([]any)
+	for _, c := range containers {
+		seconds, _, _ := unstructured.NestedInt64(c.(map[string]any), "lifecycle", "preStop", "sleep", "seconds")
+		longest = max(longest, seconds)
+	}
+	return longest
+}
+
+// rivals returns the fields below a map in live, by their paths from there, that are not
+// ours and cannot be beside what we want.
+func rivals(field string, want, live map[string]any) [][]string {
+	var candidates, found [][]string
+	for _, k := range exclusive[field] {
+		candidates = append(candidates, []string{k})
+	}
+	if contradict := contradictions[field]; contradict != nil {
+		candidates = append(candidates, contradict(want, live)...)
+	}
+	for _, path := range candidates {
+		_, ours, _ := unstructured.NestedFieldNoCopy(want, path...)
+		_, theirs, _ := unstructured.NestedFieldNoCopy(live, path...)
+		if theirs && !ours {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+// rivalsIn returns where live has something that shuts out a field of ours.
+func rivalsIn(want map[string]any, live client.Object) ([]fieldpath.Path, error) {
+	all, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return nil, fmt.Errorf("read fields of %s: %w", live.GetName(), err)
+	}
+	return rivalPaths(nil, "", want, all), nil
+}
+
+func rivalPaths(at fieldpath.Path, field string, want, live any) []fieldpath.Path {
+	var found []fieldpath.Path
+	switch w := want.(type) {
+	case map[string]any:
+		l, ok := live.(map[string]any)
+		if !ok || whole[field] {
+			return nil
+		}
+		for _, names := range rivals(field, w, l) {
+			path := at
+			for _, name := range names {
+				path = step(path, fieldpath.PathElement{FieldName: &name})
+			}
+			found = append(found, path)
+		}
+		for k, v := range w {
+			found = append(found, rivalPaths(step(at, fieldpath.PathElement{FieldName: &k}), k, v, l[k])...)
+		}
+	case []any:
+		l, _ := live.([]any)
+		if field == "ports" {
+			found = namesakes(at, w, l)
+		}
+		for _, e := range w {
+			element, ok := e.(map[string]any)
+			keys := keysOf(field, element)
+			if !ok || len(keys) == 0 {
+				return nil
+			}
+			i := slices.IndexFunc(l, func(e any) bool { return sameKeys(keys, element, e.(map[string]any)) })
+			if i >= 0 {
+				found = append(found, rivalPaths(step(at, keyOf(keys, element)), field, element, l[i])...)
+			}
+		}
+	}
+	return found
+}
+
+// namesakes are ports of others that have the name of one of ours: names are unique, and
+// a port whose number was changed is another port to the API server.
+func namesakes(at fieldpath.Path, want, live []any) []fieldpath.Path {
+	var found []fieldpath.Path
+	for _, e := range live {
+		theirs := e.(map[string]any)
+		keys := keysOf("ports", theirs)
+		named, same := false, false
+		for _, w := range want {
+			ours := w.(map[string]any)
+			named = named || ours["name"] != nil && ours["name"] == theirs["name"]
+			same = same || sameKeys(keys, ours, theirs)
+		}
+		if named && !same {
+			found = append(found, step(at, keyOf(keys, theirs)))
+		}
+	}
+	return found
+}
+
+func step(at fieldpath.Path, next fieldpath.PathElement) fieldpath.Path {
+	return append(slices.Clip(at), next)
+}
+
+func keyOf(keys []string, element map[string]any) fieldpath.PathElement {
+	var pairs []any
+	for _, k := range keys {
+		pairs = append(pairs, k, element[k])
+	}
+	return fieldpath.PathElement{Key: fieldpath.KeyByFields(pairs...)}
+}

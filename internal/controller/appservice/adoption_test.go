@@ -1,0 +1,227 @@
+package appservice_test
+
+import (
+	"fmt"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// theirs is what runs before Holdfast comes: a Deployment as people write it, with fields
+// that cannot be beside ours, and the Service that leads to it.
+const theirs = `
+metadata:
+  labels: {team: red}
+  annotations: {example.com/note: mine}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  strategy: {type: Recreate}
+  template:
+    metadata: {labels: {app: web, team: red}, annotations: {example.com/note: mine}}
+    spec:
+      containers:
+      - name: nginx
+        image: nginx:1.20
+        env:
+        - {name: THEIRS, value: "1"}
+        - {name: MODE, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+        readinessProbe: {httpGet: {path: /theirs, port: 8080}}
+        lifecycle: {preStop: {exec: {command: [sleep, "5"]}}}
+        volumeMounts: [{name: cache, mountPath: /cache}]
+      volumes: [{name: cache, emptyDir: {}}]`
+
+const theirService = `
+metadata: {labels: {team: red}}
+spec: {selector: {app: web}, ports: [{name: web, port: 80, targetPort: 8080}]}`
+
+// takesOver is the spec that continues what they had.
+const takesOver = `
+image: shop/web:1
+env: [{name: MODE, value: prod}]
+ports: [{name: http, port: 80, targetPort: 8080}]`
+
+func init() {
+	stories["adopt a Deployment and its Service"] = adoptBoth
+	stories["adopt after a conflict"] = func(w *world) {
+		d := put(w, w.deploymentOf(theirs))
+		w.comesToRest(d)
+		w.create(takesOver)
+		w.Eventually(w.condition("Ready"), "60s").Should(HavePrefix("False/NameConflict: Deployment"))
+		edit(w, d, letIn)
+		w.Eventually(w.condition("Ready"), "60s", "100ms").Should(HavePrefix("True/Reconciled"))
+		w.Expect(w.deployment().UID).To(Equal(d.UID))
+		w.settles()
+	}
+	stories["adopt with a count"] = func(w *world) {
+		put(w, w.deploymentOf(theirs), letIn)
+		w.create(takesOver + "\nreplicas: 3")
+		w.becomesReady()
+		w.Expect(w.deployment().Status.ReadyReplicas).To(BeEquivalentTo(3))
+		w.settles()
+	}
+	for name, tc := range refusals {
+		stories["adoption refused: "+name] = func(w *world) {
+			object := tc.theirs(w)
+			w.create(takesOver + tc.spec)
+			w.Eventually(w.condition("Ready"), "60s").Should(Equal("False/NameConflict: " + fmt.Sprintf(tc.want, w.ns)))
+			w.Eventually(w.events, "60s").Should(ContainElement("NameConflict"))
+			w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(object), object)).To(Succeed())
+			for _, m := range object.GetManagedFields() {
+				w.Expect(m.Manager).NotTo(Equal("holdfast"), "a refused object was written")
+			}
+		}
+	}
+}
+
+// refusals are objects whose owners let us in and that cannot become ours.
+var refusals = map[string]struct {
+	theirs func(*world) client.Object
+	spec   string
+	want   string
+}{
+	"several containers": {
+		theirs: func(w *world) client.Object {
+			d := w.deploymentOf(theirs)
+			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "theirs/sidecar:1"})
+			return put(w, d, letIn)
+		},
+		want: `Deployment %s/web cannot be taken over: it has the containers [nginx sidecar] and none is called "app", so it is not clear which one is the service; rename one in Deployment web`,
+	},
+	"another controller": {
+		theirs: func(w *world) client.Object {
+			d := w.deploymentOf(theirs)
+			ownedByConfigMap(w, d)
+			return put(w, d, letIn)
+		},
+		want: `Deployment %s/web belongs to ConfigMap "theirs" and is left alone; rename AppService "web", or that one`,
+	},
+	"a selector on a label of ours": {
+		theirs: func(w *world) client.Object {
+			d := w.deploymentOf(theirs)
+			labels := map[string]string{"app.kubernetes.io/instance": "release"}
+			d.Spec.Selector.MatchLabels, d.Spec.Template.Labels = labels, labels
+			return put(w, d, letIn)
+		},
+		want: `Deployment %s/web cannot be taken over: its selector "app.kubernetes.io/instance=release" does not match the labels that Holdfast gives its pods ` +
+			`(app.kubernetes.io/instance=web,app.kubernetes.io/managed-by=holdfast,apps.holdfast.dev/workload=deployment-web), and a selector cannot change; ` +
+			`delete Deployment web, so that it is made anew`,
+	},
+	"a Service with a nameless port": {
+		theirs: func(w *world) client.Object {
+			s := w.serviceOf(theirService)
+			s.Spec.Ports = []corev1.ServicePort{{Port: 8080}}
+			return put(w, s, letIn)
+		},
+		want: "Service %s/web cannot be taken over: its port 8080 and port 80 of the spec need names, and different ones, to be side by side; " +
+			"name them, or remove port 8080 there or add it to the spec",
+	},
+	"a headless Service": {
+		theirs: func(w *world) client.Object {
+			s := w.serviceOf(theirService)
+			s.Spec.ClusterIP = "None"
+			return put(w, s, letIn)
+		},
+		want: "Service %s/web cannot be taken over: its spec.clusterIP cannot change between None and an address",
+	},
+	"a Service with an address": {
+		theirs: func(w *world) client.Object { return put(w, w.serviceOf(theirService), letIn) },
+		spec:   "\nservice: {type: Headless}",
+		want:   "Service %s/web cannot be taken over: its spec.clusterIP cannot change between None and an address",
+	},
+}
+
+// letIn is the word of its owner that an object may become ours.
+func letIn[T client.Object](obj T) {
+	annotations := obj.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations["apps.holdfast.dev/adopt"] = "true"
+	obj.SetAnnotations(annotations)
+}
+
+// keepOut takes it back.
+func keepOut[T client.Object](obj T) {
+	delete(obj.GetAnnotations(), "apps.holdfast.dev/adopt")
+}
+
+func (w *world) deploymentOf(text string) *appsv1.Deployment {
+	d := &appsv1.Deployment{}
+	w.decode(text, d)
+	d.Namespace, d.Name = w.ns, w.name
+	return d
+}
+
+func (w *world) serviceOf(text string) *corev1.Service {
+	s := &corev1.Service{}
+	w.decode(text, s)
+	s.Namespace, s.Name = w.ns, w.name
+	return s
+}
+
+// put creates an object of somebody else.
+func put[T client.Object](w *world, obj T, changes ...func(T)) T {
+	w.Helper()
+	for _, change := range changes {
+		change(obj)
+	}
+	w.Expect(w.Create(w.Context(), obj, client.FieldOwner("kubectl-create"))).To(Succeed())
+	return obj
+}
+
+// adoptBoth takes over what runs: the same objects, one rolling update, and not a moment
+// in which the Service leads nowhere.
+func adoptBoth(w *world) {
+	deployment, service := put(w, w.deploymentOf(theirs), letIn), put(w, w.serviceOf(theirService), letIn)
+	w.comesToRest(deployment)
+	w.create(takesOver)
+	w.becomesReady()
+	w.fallsSilent()
+
+	d, s := w.deployment(), w.service()
+	w.Expect(d.UID).To(Equal(deployment.UID))
+	w.Expect(d.Generation).To(Equal(deployment.Generation+1), "the pods are replaced once")
+	w.Expect(w.replicaSets()).To(HaveLen(2))
+	w.Expect(*d.Spec.Replicas).To(BeEquivalentTo(2), "the count is left alone")
+	w.Expect(d.Spec.Selector.MatchLabels).To(Equal(map[string]string{"app": "web"}))
+	w.Expect(d.Spec.Strategy.Type).To(Equal(appsv1.RollingUpdateDeploymentStrategyType))
+	w.Expect(d.Labels).To(HaveKeyWithValue("team", "red"))
+	w.Expect(d.Annotations).To(HaveKeyWithValue("example.com/note", "mine"))
+	template := d.Spec.Template
+	w.Expect(template.Labels).To(And(HaveKeyWithValue("app", "web"), HaveKeyWithValue("team", "red"), HaveKeyWithValue("apps.holdfast.dev/workload", "deployment-web")))
+	w.Expect(template.Annotations).To(HaveKeyWithValue("example.com/note", "mine"))
+	w.Expect(containers(d)).To(Equal([]string{"nginx"}))
+	c := template.Spec.Containers[0]
+	w.Expect(c.Image).To(Equal("shop/web:1"))
+	w.Expect(c.Env).To(ConsistOf(corev1.EnvVar{Name: "THEIRS", Value: "1"}, corev1.EnvVar{Name: "MODE", Value: "prod"}))
+	w.Expect(c.ReadinessProbe.HTTPGet).To(BeNil())
+	w.Expect(c.Lifecycle.PreStop.Exec).To(BeNil())
+	w.Expect(c.VolumeMounts).To(HaveLen(1))
+	w.Expect(w.app().Status.Selector).To(Equal("app=web"))
+
+	w.Expect(s.UID).To(Equal(service.UID))
+	w.Expect(s.Spec.ClusterIP).To(Equal(service.Spec.ClusterIP))
+	w.Expect(s.Spec.Selector).To(Equal(map[string]string{"app": "web"}))
+	w.Expect(s.Labels).To(HaveKeyWithValue("team", "red"))
+	w.Expect(w.events()).To(ConsistOf("ComponentAdopted", "ComponentReady"))
+	w.settles()
+
+	// The pods have our labels by now, so their owner can let go.
+	edit(w, s, keepOut)
+	edit(w, d, keepOut)
+	w.Eventually(func() map[string]string { return w.service().Spec.Selector }, "60s").Should(Equal(
+		map[string]string{"app.kubernetes.io/managed-by": "holdfast", "apps.holdfast.dev/workload": "deployment-web"}))
+	w.settles()
+	w.Expect(w.deployment().Generation).To(Equal(d.Generation), "no pod is replaced for that")
+	w.Expect(containers(w.deployment())).To(Equal([]string{"nginx"}))
+}
+
+func (w *world) replicaSets() []appsv1.ReplicaSet {
+	w.Helper()
+	var list appsv1.ReplicaSetList
+	w.Expect(w.List(w.Context(), &list, client.InNamespace(w.ns))).To(Succeed())
+	return list.Items
+}

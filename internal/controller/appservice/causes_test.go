@@ -1,0 +1,100 @@
+package appservice_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+)
+
+// byImage lets the tag of an image say what becomes of its pods.
+func byImage(pod *corev1.Pod) podsim.Behavior {
+	for i := range pod.Spec.Containers {
+		_, tag, _ := strings.Cut(pod.Spec.Containers[i].Image, ":")
+		if b, ok := behaviors[tag]; ok {
+			return b
+		}
+	}
+	return podsim.Behavior{}
+}
+
+var behaviors = map[string]podsim.Behavior{
+	"missing": podsim.ImageNotFound(),
+	"denied":  podsim.ImageDenied(),
+	"crash":   podsim.CrashLoop(3).After(200*time.Millisecond).Restarting(1000, 700*time.Millisecond), // never at rest
+	"oom":     podsim.OOMKilled().After(200*time.Millisecond).Restarting(1000, 700*time.Millisecond),
+	"config":  podsim.ConfigMissing("settings"),
+	"big":     podsim.Unschedulable(),
+	"never":   podsim.NeverReady(),
+	"slow":    podsim.Slow(time.Second),
+}
+
+// broken are the updates that do not work, by the tag of the image: which cause is named,
+// and what is said; %s is the pod, and %[2]s the namespace.
+var broken = map[string]struct{ code, says string }{
+	"missing": {"ImageNotFound", `Image "shop/web:missing" does not exist in its registry (container app of pod %[1]s)`},
+	"denied":  {"ImageAuth", `The registry refuses to give out image "shop/web:denied" (container app of pod %[1]s): no pull Secret is set`},
+	"crash":   {"CrashLoop", "Container app of pod %[1]s crashes: it exited with code 3"},
+	"oom":     {"OOMKilled", "Container app of pod %[1]s was killed because it used more than its memory limit of 64Mi"},
+	"config":  {"MissingSecret", `Container app of pod %[1]s needs Secret "settings", which does not exist in namespace %[2]s`},
+	"big":     {"InsufficientCPU", "No node has enough CPU for pod %[1]s: it asks for 10m CPU"},
+	"never":   {"ReadinessFailing", "Container app of pod %[1]s runs but does not pass its readiness probe (TCP port 8080)"},
+}
+
+func init() {
+	for tag, tc := range broken {
+		stories["cause: "+tc.code] = func(w *world) { w.breaks(tag, tc.code, tc.says) }
+	}
+}
+
+// breaks updates to an image that does not work: the status names the cause and the pod,
+// says it once, and the old pods keep serving. The right image heals it.
+func (w *world) breaks(tag, code, says string) {
+	w.create(usual + "\nresources: {requests: {cpu: 10m}, limits: {memory: 64Mi}}")
+	w.becomesReady()
+	old := w.pods("shop/web:1")
+	w.Expect(old).To(HaveLen(2))
+	w.change(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:" + tag })
+	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HavePrefix("False/ComponentDegraded"))
+
+	w.Expect(w.app().Status.Causes).To(HaveLen(1))
+	cause := w.app().Status.Causes[0]
+	w.Expect(cause.Code).To(Equal(code))
+	w.Expect(cause.Object.Kind).To(Equal("Pod"))
+	w.Expect(w.pods("shop/web:" + tag)).To(ContainElement(cause.Object.Name))
+	w.Expect(cause.Message).To(Equal(fmt.Sprintf(says+"%.0[2]s", cause.Object.Name, w.ns)))
+	w.Expect(w.condition("Ready")()).To(Equal("False/ComponentDegraded: " + cause.Message))
+	w.Expect(cause.Since.Time).To(BeTemporally("~", time.Now(), time.Minute))
+
+	w.fallsSilent()
+	calls := w.calls(func() { time.Sleep(20 * time.Second) }) // restarts go on meanwhile
+	w.Expect(len(calls.Writes())).To(BeNumerically("<=", 2), "%s", calls.Count())
+	w.Expect(w.app().Status.Causes).To(Equal([]appsapi.Cause{cause}), "the same cause says the same, since the same time")
+	w.Expect(w.pods("shop/web:1")).To(ConsistOf(old), "the old pods serve until the new ones do")
+	w.Expect(w.events()).To(ConsistOf("ComponentCreated", "ComponentReady", "ComponentUpdated", "ComponentDegraded"))
+
+	w.change(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:2" })
+	w.becomesReady()
+	w.Expect(w.app().Status.Causes).To(BeEmpty())
+	w.settles()
+}
+
+// pods are the names of the pods that run an image.
+func (w *world) pods(image string) []string {
+	w.Helper()
+	var list corev1.PodList
+	w.Expect(w.List(w.Context(), &list, client.InNamespace(w.ns))).To(Succeed())
+	var names []string
+	for _, pod := range list.Items {
+		if pod.DeletionTimestamp == nil && pod.Spec.Containers[0].Image == image {
+			names = append(names, pod.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,295 @@
+package appservice_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+)
+
+// everything sets every field that a spec has, and runs no pods.
+const everything = `
+image: shop/web:2@sha256:0123456789012345678901234567890123456789012345678901234567890123
+imagePullPolicy: Always
+imagePullSecrets: [{name: regcred}, {name: other}]
+command: [/bin/web]
+args: [--verbose, ""]
+env:
+- {name: MODE, value: prod}
+- {name: EMPTY}
+- {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+- {name: LIMIT, valueFrom: {resourceFieldRef: {resource: limits.memory}}}
+- {name: TOKEN, valueFrom: {secretKeyRef: {name: web, key: token, optional: true}}}
+- {name: COLOR, valueFrom: {configMapKeyRef: {name: web, key: color}}}
+envFrom:
+- {prefix: CFG_, configMapRef: {name: settings}}
+- {secretRef: {name: more}}
+resources: {requests: {cpu: 10m}, limits: {memory: "134217728", example.com/gpu: "1"}}
+probes:
+  readiness: {httpGet: {path: /ready, port: http}, periodSeconds: 3}
+  liveness: {exec: {command: [/bin/check]}, timeoutSeconds: 5}
+  startup: {grpc: {port: 9090}, failureThreshold: 30}
+preStopSleepSeconds: 12
+terminationGracePeriodSeconds: 60
+replicas: 0
+ports:
+- {name: http, port: 80, targetPort: 8080, protocol: TCP}
+- {name: https, port: 443, targetPort: 8443, protocol: TCP}
+- {name: alias, port: 8080, protocol: TCP}
+- {name: dns, port: 53, protocol: UDP}
+service: {type: LoadBalancer, annotations: {example.com/lb: internal}, sessionAffinity: ClientIP}
+update: {maxSurge: 25%, maxUnavailable: 1, minReadySeconds: 5, progressDeadlineSeconds: 120, restartedAt: "2026-01-02T03:04:05Z"}
+security: {level: Restricted, runAsUser: 1000, runAsGroup: 1000, fsGroup: 2000, readOnlyRootFilesystem: true}`
+
+// other is what somebody could set a field to, where "the same with -x" is not legal.
+var other = map[string]any{
+	"apiVersion": "v2", "divisor": "1Mi", "fieldPath": "metadata.name", "resource": "limits.cpu",
+	"cpu": "20m", "memory": "256Mi", "maxSurge": "30%", "topologyKey": "example.com/rack",
+	"imagePullPolicy": "IfNotPresent", "terminationMessagePolicy": "File", "sessionAffinity": "None",
+	"example.com/gpu": "2", "spec.type": "NodePort", "seccompProfile.type": "Unconfined",
+}
+
+// refused are the changes that nobody can make: the API server does not accept them, or
+// puts back by itself what was taken away.
+const refused = `
+remove deployments.apps metadata.ownerReferences[ours].apiVersion
+remove deployments.apps metadata.ownerReferences[ours].kind
+remove deployments.apps metadata.ownerReferences[ours].name
+remove deployments.apps spec.selector.matchLabels.app.kubernetes.io/managed-by
+remove deployments.apps spec.selector.matchLabels.apps.holdfast.dev/workload
+remove deployments.apps spec.strategy.rollingUpdate.maxSurge
+remove deployments.apps spec.strategy.type
+remove deployments.apps spec.template.metadata.labels.app.kubernetes.io/managed-by
+remove deployments.apps spec.template.metadata.labels.apps.holdfast.dev/workload
+remove deployments.apps spec.template.spec.containers[app]
+remove deployments.apps spec.template.spec.containers[app].env[COLOR].valueFrom.configMapKeyRef.key
+remove deployments.apps spec.template.spec.containers[app].env[COLOR].valueFrom.configMapKeyRef.name
+remove deployments.apps spec.template.spec.containers[app].env[LIMIT].valueFrom.resourceFieldRef.divisor
+remove deployments.apps spec.template.spec.containers[app].env[LIMIT].valueFrom.resourceFieldRef.resource
+remove deployments.apps spec.template.spec.containers[app].env[NODE].valueFrom.fieldRef.apiVersion
+remove deployments.apps spec.template.spec.containers[app].env[NODE].valueFrom.fieldRef.fieldPath
+remove deployments.apps spec.template.spec.containers[app].env[TOKEN].valueFrom.secretKeyRef.key
+remove deployments.apps spec.template.spec.containers[app].env[TOKEN].valueFrom.secretKeyRef.name
+remove deployments.apps spec.template.spec.containers[app].image
+remove deployments.apps spec.template.spec.containers[app].livenessProbe.exec.command
+remove deployments.apps spec.template.spec.containers[app].readinessProbe.httpGet.port
+remove deployments.apps spec.template.spec.containers[app].startupProbe.grpc.port
+remove deployments.apps spec.template.spec.containers[app].startupProbe.grpc.service
+remove deployments.apps spec.template.spec.securityContext.seccompProfile.type
+remove deployments.apps spec.template.spec.topologySpreadConstraints[kubernetes.io/hostname ScheduleAnyway].maxSkew
+remove deployments.apps spec.template.spec.topologySpreadConstraints[topology.kubernetes.io/zone ScheduleAnyway].maxSkew
+remove services metadata.ownerReferences[ours].apiVersion
+remove services metadata.ownerReferences[ours].kind
+remove services metadata.ownerReferences[ours].name
+remove services spec.ports[443 TCP].name
+remove services spec.ports[53 UDP].name
+remove services spec.ports[53 UDP].targetPort
+remove services spec.ports[80 TCP].name
+remove services spec.ports[8080 TCP].name
+remove services spec.ports[8080 TCP].targetPort
+set deployments.apps spec.selector.matchLabels.app.kubernetes.io/managed-by to holdfast-x
+set deployments.apps spec.selector.matchLabels.apps.holdfast.dev/workload to deployment-first-x
+set deployments.apps spec.strategy.type to RollingUpdate-x
+set deployments.apps spec.template.metadata.labels.app.kubernetes.io/managed-by to holdfast-x
+set deployments.apps spec.template.metadata.labels.apps.holdfast.dev/workload to deployment-first-x
+set deployments.apps spec.template.spec.containers[app].env[NODE].valueFrom.fieldRef.apiVersion to v2`
+
+// drift is one change by somebody else.
+type drift struct {
+	resource string
+	field    field
+	value    any // nil removes
+}
+
+func (d drift) String() string {
+	if d.value == nil {
+		return "remove " + d.resource + " " + d.field.String()
+	}
+	return fmt.Sprintf("set %s %s to %v", d.resource, d.field, d.value)
+}
+
+func drifts(sent map[string]map[string]any) []drift {
+	var all []drift
+	for _, resource := range []string{"deployments.apps", "services"} {
+		for _, f := range fieldsOf(sent[resource]) {
+			all = append(all, drift{resource, f, nil})
+			if _, isElement := f.want.(map[string]any); !isElement {
+				all = append(all, drift{resource, f, changed(f)})
+			}
+		}
+	}
+	return all
+}
+
+// changed is another value for a field.
+func changed(f field) any {
+	path := f.String()
+	for name, value := range other {
+		if strings.HasSuffix("."+path, "."+name) {
+			return value
+		}
+	}
+	switch v := f.want.(type) {
+	case bool:
+		return !v
+	case float64:
+		return v + 1
+	case string:
+		return v + "-x"
+	case []any:
+		return append(slices.Clone(v), v[0])
+	}
+	panic(fmt.Sprintf("no other value for %s %T", path, f.want))
+}
+
+func init() {
+	stories["drift of every field"] = func(w *world) {
+		calls := w.calls(func() {
+			w.called("first").create(everything)
+			w.called("first").isApplied()
+			w.fallsSilent()
+		})
+		all := drifts(w.called("first").sent(calls))
+		w.Expect(len(all)).To(BeNumerically(">", 200))
+		var failed []string
+		var waits []time.Duration
+		var mu sync.Mutex
+		limit := make(chan struct{}, 8)
+		var group sync.WaitGroup
+		// Five of a child in a row are repaired at once, more are held back.
+		for i, chunk := range slices.Collect(slices.Chunk(all, 5)) {
+			group.Go(func() {
+				limit <- struct{}{}
+				defer func() { <-limit }()
+				f, ws := w.called(fmt.Sprintf("web-%d", i)).drifts(chunk)
+				mu.Lock()
+				defer mu.Unlock()
+				failed, waits = append(failed, f...), append(waits, ws...)
+			})
+		}
+		group.Wait()
+		slices.Sort(failed)
+		w.Expect(strings.Join(failed, "\n")).To(Equal(strings.TrimSpace(refused)))
+		slices.Sort(waits)
+		w.Logf("%d changes were repaired after %s, the slowest after %s", len(waits), waits[len(waits)/2], waits[len(waits)-1])
+		w.Expect(waits[len(waits)/2]).To(BeNumerically("<", 2*time.Second))
+	}
+}
+
+func (w *world) isApplied() {
+	w.Helper()
+	w.Eventually(w.condition("Applied"), "60s", "50ms").Should(Equal("True/Reconciled: The API server accepted every object"))
+}
+
+// drifts makes changes one after the other and waits for the repair of each. It returns
+// those that could not be made, and how long the repair of the others took.
+func (w *world) drifts(all []drift) (failed []string, waits []time.Duration) {
+	w.create(everything)
+	w.isApplied()
+	w.fallsSilent()
+	made := 0
+	requests := w.requests(func() {
+		for _, d := range all {
+			d.field.path = w.mine(d.field.path)
+			if err := w.drift(d); err != nil {
+				failed = append(failed, d.String())
+				continue
+			}
+			made++
+		}
+		w.fallsSilent()
+	})
+	waits = repairs(requests.Where(func(e *audit.Event) bool { return e.ObjectRef.Name == w.name }))
+	if len(waits) != made {
+		w.Errorf("%d changes, %d repairs: %v\n%s", made, len(waits), all, requests.Writes().Count())
+	}
+	return failed, waits
+}
+
+// repairs returns how long each accepted write of the operator to a child came after the
+// last write of somebody else. The API server's own clock and order are what counts: the
+// machine may be so busy that a test sees both late.
+func repairs(requests audit.Events) []time.Duration {
+	var waits []time.Duration
+	var changed time.Time
+	for _, e := range requests.Of("deployments.apps", "services").Writes() {
+		switch {
+		case !e.Accepted() || e.ObjectRef.Subresource != "":
+		case e.User.Username == operator.User:
+			waits = append(waits, e.Received.Sub(changed))
+		case !strings.HasPrefix(e.User.Username, "system:"):
+			changed = e.StageTime
+		}
+	}
+	return waits
+}
+
+// mine puts the UID of this AppService in place of the one whose configuration was read.
+func (w *world) mine(path []any) []any {
+	path = slices.Clone(path)
+	for i, step := range path {
+		if keys, ok := step.(elementKeys); ok && keys["uid"] != nil {
+			path[i] = elementKeys{"uid": string(w.app().UID)}
+		}
+	}
+	return path
+}
+
+var kinds = map[string]schema.GroupVersionKind{
+	"deployments.apps": {Group: "apps", Version: "v1", Kind: "Deployment"},
+	"services":         {Version: "v1", Kind: "Service"},
+}
+
+// drift makes one change and waits for its repair.
+func (w *world) drift(d drift) error {
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(kinds[d.resource])
+	var before any
+	for {
+		w.Expect(w.Get(w.Context(), client.ObjectKey{Namespace: w.ns, Name: w.name}, obj)).To(Succeed())
+		before = d.field.at(obj.DeepCopy().Object)
+		if !d.field.set(obj.Object, d.value) {
+			return fmt.Errorf("is %v already", before)
+		}
+		err := w.Update(w.Context(), obj, client.FieldOwner("kubectl-edit"))
+		if apierrors.IsConflict(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		break
+	}
+	if fmt.Sprint(d.field.at(obj.Object)) == fmt.Sprint(before) {
+		return errors.New("made no difference")
+	}
+	w.Eventually(func() any {
+		w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed())
+		return d.field.at(obj.Object)
+	}, "60s", "20ms").Should(Satisfy(func(now any) bool { return includes(now, only(before, d.field.want)) }), d.String())
+	return nil
+}
+
+// only leaves of an element of a list what we said about it: the API server gives a port
+// that comes back another number on the nodes.
+func only(element, ours any) any {
+	o, ok := ours.(map[string]any)
+	if !ok {
+		return element
+	}
+	e := maps.Clone(asMap(element))
+	maps.DeleteFunc(e, func(k string, _ any) bool { return o[k] == nil })
+	return e
+}

@@ -1,0 +1,134 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// clockTicks per second, in which the kernel counts CPU time for everybody.
+const clockTicks = 100
+
+// cpu is how many seconds a process has computed.
+func cpu(t testing.TB, pid int) float64 {
+	t.Helper()
+	content := read(t, fmt.Sprintf("/proc/%d/stat", pid))
+	// The second field is a name in parentheses that may contain anything.
+	fields := strings.Fields(content[strings.LastIndex(content, ")")+1:])
+	const user, system = 11, 12
+	return (number(t, fields[user]) + number(t, fields[system])) / clockTicks
+}
+
+// memory is the peak and the present resident memory of a process.
+func memory(t testing.TB, pid int) (peak, now float64) {
+	t.Helper()
+	status := read(t, fmt.Sprintf("/proc/%d/status", pid))
+	field := func(name string) float64 {
+		_, rest, ok := strings.Cut(status, name+":")
+		if !ok {
+			t.Fatalf("no %s of process %d", name, pid)
+		}
+		return number(t, strings.Fields(rest)[0]) / 1024
+	}
+	return field("VmHWM"), field("VmRSS")
+}
+
+// gcTrace is what Go says about one collection: heap before, after, and what is live.
+var gcTrace = regexp.MustCompile(`(?m)^gc \d+ @.* \d+->\d+->(\d+) MB`)
+
+// lastLiveHeap is what was live at the last collection in a log, in MB.
+func lastLiveHeap(t testing.TB, log string) float64 {
+	t.Helper()
+	all := gcTrace.FindAllStringSubmatch(read(t, log), -1)
+	if len(all) == 0 {
+		t.Fatalf("no collection of garbage in %s", log)
+	}
+	return number(t, all[len(all)-1][1])
+}
+
+// usage is CPU seconds by process.
+type usage map[string]float64
+
+// Names in a usage that are no processes.
+const (
+	everything = "everything" // that runs on this machine
+	stolen     = "stolen"     // by other machines of the same host
+)
+
+func (s *stage) usage() usage {
+	s.Helper()
+	u := usage{
+		"etcd": cpu(s, s.plane.Etcd.Pid()), "apiserver": cpu(s, s.plane.APIServer.Pid()),
+		"controller-manager": cpu(s, s.plane.ControllerManager.Pid()), "driver": cpu(s, os.Getpid()),
+	}
+	if s.op != nil {
+		u["operator"] = cpu(s, s.op.Pid())
+	}
+	// cpu user nice system idle iowait irq softirq steal
+	fields := strings.Fields(strings.SplitN(read(s, "/proc/stat"), "\n", 2)[0])
+	for _, i := range []int{1, 2, 3, 6, 7} {
+		u[everything] += number(s, fields[i]) / clockTicks
+	}
+	u[stolen] = number(s, fields[8]) / clockTicks
+	return u
+}
+
+// total is what the processes of the measurement used together.
+func (u usage) total() float64 {
+	sum := 0.0
+	for name, seconds := range u {
+		if name != everything && name != stolen {
+			sum += seconds
+		}
+	}
+	return sum
+}
+
+// disturbance is what others used meanwhile: a wall time is worth nothing when it is
+// large.
+func (u usage) disturbance() float64 { return u[everything] + u[stolen] - u.total() }
+
+func (u usage) since(before usage) usage {
+	out := usage{}
+	for name, seconds := range u {
+		out[name] = seconds - before[name]
+	}
+	return out
+}
+
+// machine says on what this was measured.
+func machine(t testing.TB) map[string]string {
+	model := "unknown"
+	for line := range strings.SplitSeq(read(t, "/proc/cpuinfo"), "\n") {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			model = strings.TrimSpace(value)
+			break
+		}
+	}
+	return map[string]string{
+		"kernel": strings.TrimSpace(read(t, "/proc/sys/kernel/osrelease")), "cpu": model,
+		"cores": strconv.Itoa(runtime.NumCPU()), "go": runtime.Version(),
+	}
+}
+
+func read(t testing.TB, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func number(t testing.TB, text string) float64 {
+	t.Helper()
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

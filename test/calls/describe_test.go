@@ -1,0 +1,71 @@
+package calls
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+)
+
+// sample describes a few requests.
+func sample(requests audit.Events) []string {
+	const few = 8
+	var out []string
+	for i := range requests[:min(few, len(requests))] {
+		out = append(out, describe(&requests[i]))
+	}
+	if more := len(requests) - few; more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
+	}
+	return out
+}
+
+// describe is a request in one line, with what it says.
+func describe(e *audit.Event) string {
+	path, _, _ := strings.Cut(e.RequestURI, "?")
+	return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %d %s %s", e.Received.Format("15:04:05.000"), e.Verb, path,
+		e.ResponseStatus.Code, e.ResponseStatus.Message, gist(e))), " ")
+}
+
+// gist is what a person would read in the body of a request.
+func gist(e *audit.Event) string {
+	switch e.ObjectRef.Resource {
+	case "appservices":
+		return readyGist(e.RequestObject)
+	case "events":
+		var event struct {
+			Reason, Note string
+			Series       struct{ Count int }
+		}
+		if json.Unmarshal(e.RequestObject, &event) != nil {
+			return ""
+		}
+		return fmt.Sprintf("%s %s (series of %d)", event.Reason, event.Note, max(event.Series.Count, 1))
+	}
+	return ""
+}
+
+// readyGist is the Ready condition in a patch that replaces the status.
+func readyGist(patch []byte) string {
+	var operations []struct {
+		Path  string
+		Value json.RawMessage
+	}
+	if json.Unmarshal(patch, &operations) != nil {
+		return ""
+	}
+	for _, op := range operations {
+		var status appsapi.AppServiceStatus
+		if op.Path != "/status" || json.Unmarshal(op.Value, &status) != nil {
+			continue
+		}
+		for _, c := range status.Conditions {
+			if c.Type == appsapi.ConditionReady {
+				return fmt.Sprintf("Ready=%s %s: %s", c.Status, c.Reason, c.Message)
+			}
+		}
+	}
+	return ""
+}

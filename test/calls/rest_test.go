@@ -1,0 +1,114 @@
+package calls
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+)
+
+// afterRestart is how long nothing may follow a restart, in the full profile.
+const afterRestart = 20 * time.Second
+
+// rest looks on while nothing happens.
+func (s *stage) rest() {
+	s.table.add(s.silent(fmt.Sprintf("%d at rest for %s", *apps, *settle), func() { time.Sleep(*settle) }))
+}
+
+// silent is a row in which the operator must not ask for anything.
+func (s *stage) silent(name string, f func()) row {
+	s.Helper()
+	got := ours(s.requests(f))
+	return row{
+		Name: name, Budget: "0 reads, 0 writes", Measured: fmt.Sprintf("%d reads, %d writes", count(got).reads, len(got.Writes())),
+		OK: len(got) == 0, Notes: sample(got),
+	}
+}
+
+// restart ends the operator politely and impolitely. The second one comes back without a
+// Lease: waiting for the old one to run out would only take time.
+func (s *stage) restart() {
+	s.restartBy(fmt.Sprintf("restart at %d after SIGTERM", *apps), func() {
+		s.must(s.op.Signal(syscall.SIGTERM))
+		<-s.op.Exited()
+		s.must(s.op.Start())
+		s.must(s.op.WaitReady(s.Context()))
+	})
+	s.restartBy(fmt.Sprintf("restart at %d after SIGKILL", *apps), func() {
+		s.must(s.op.Kill())
+		s.run(operator.Options{})
+	})
+}
+
+// watched is what the operator keeps a copy of, each fetched once.
+var watched = []string{"appservices.apps.holdfast.dev", "deployments.apps", "pods", "services"}
+
+func (s *stage) restartBy(name string, again func()) {
+	got := ours(s.requests(again))
+	writes, discovery, other := len(got.Writes()), 0, 0
+	lists := map[string]int{}
+	var notes []string
+	for _, e := range got.Reads() {
+		switch {
+		case e.ObjectRef.Resource == "":
+			discovery++
+			notes = append(notes, "discovery: "+e.Verb+" "+e.RequestURI)
+		case e.Verb == "list" || e.Verb == "watch":
+			lists[e.Resource()]++
+			notes = append(notes, "initial: "+e.Verb+" "+e.RequestURI)
+		default:
+			other++
+			notes = append(notes, "unexpected: "+e.Verb+" "+e.RequestURI)
+		}
+	}
+	once := map[string]int{}
+	for _, resource := range watched {
+		once[resource] = 1
+	}
+	slices.Sort(notes)
+	s.table.add(row{
+		Name: name, Budget: "0 writes, 4 initial lists or watches, 0 other reads",
+		Measured: fmt.Sprintf("%d writes, %d initial lists or watches, %d other reads (and %d of discovery)", writes, total(lists), other, discovery),
+		OK:       writes == 0 && other == 0 && maps.Equal(lists, once),
+		Notes:    append(notes, sample(got.Writes())...),
+	})
+	quiet := min(afterRestart, *settle)
+	s.table.add(s.silent(fmt.Sprintf("the %s after that", quiet), func() { time.Sleep(quiet) }))
+}
+
+// touch changes on everything what nobody declared.
+func (s *stage) touch() {
+	for _, field := range []string{"label", "annotation"} {
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"%ss":{"example.com/touched":"yes"}}}`, field))
+		s.table.add(s.silent(fmt.Sprintf("foreign %s on %d apps and their children", field, *apps), func() {
+			var group sync.WaitGroup
+			for _, kind := range []func(metav1.ObjectMeta) client.Object{anApp, aDeployment, aService} {
+				group.Go(func() {
+					for _, name := range s.names() {
+						s.check(s.Patch(s.Context(), kind(metav1.ObjectMeta{Namespace: s.ns, Name: name}), patch))
+					}
+				})
+			}
+			group.Wait()
+		}))
+	}
+}
+
+func anApp(meta metav1.ObjectMeta) client.Object { return &appsapi.AppService{ObjectMeta: meta} }
+
+func total(counts map[string]int) int {
+	sum := 0
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}

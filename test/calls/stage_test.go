@@ -1,0 +1,203 @@
+package calls
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil"
+	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
+)
+
+const (
+	// calm is how long the operator must ask for nothing before a row is over.
+	calm = time.Second
+	// patience is how long anything may take; only a broken operator needs it.
+	patience = 2 * time.Minute
+
+	rolling = "roll-" // begins the names of AppServices whose pods take their time
+	slowly  = 200 * time.Millisecond
+)
+
+var appServices = appsapi.GroupVersion.WithResource("appservices")
+
+// stage is where all rows are played, and what came of them.
+type stage struct {
+	*testing.T
+	client.Client
+	plane *controlplane.Plane
+	log   *audit.Log
+	seen  *watcher.Watcher
+	op    *operator.Operator
+	ns    string
+	table table
+}
+
+func newStage(t *testing.T) *stage {
+	plane := testutil.ControlPlane(t, controlplane.Options{Audit: true})
+	operator.Install(t, plane)
+	s := &stage{T: t, plane: plane, ns: testutil.Namespace(t, plane.Config)}
+	scheme := runtime.NewScheme()
+	var err error
+	for _, step := range []func() error{
+		func() error { return clientgoscheme.AddToScheme(scheme) },
+		func() error { return appsapi.AddToScheme(scheme) },
+		func() error { s.Client, err = client.New(plane.Config, client.Options{Scheme: scheme}); return err },
+		func() error { s.log, err = audit.Open(plane.AuditLog()); return err },
+		func() error { s.seen, err = watcher.Start(t.Context(), plane.Config, appServices); return err },
+		func() error { _, err = podsim.Start(t.Context(), plane.Config, podsim.Playing(play)); return err },
+	} {
+		s.must(step())
+	}
+	return s
+}
+
+func play(pod *corev1.Pod) podsim.Behavior {
+	if strings.HasPrefix(pod.Name, rolling) {
+		return podsim.Slow(slowly)
+	}
+	return podsim.Ready()
+}
+
+func (s *stage) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// check is must for goroutines, which cannot end a test.
+func (s *stage) check(err error) {
+	s.Helper()
+	if err != nil {
+		s.Error(err)
+	}
+}
+
+// run starts the operator.
+func (s *stage) run(o operator.Options) {
+	s.Helper()
+	s.op = operator.Start(s, s.plane, o)
+}
+
+func (s *stage) mark() audit.Position {
+	s.Helper()
+	at, err := s.log.Mark(s.Context(), s.plane.Config)
+	s.must(err)
+	return at
+}
+
+// requests are what everybody asked for while f ran and until the operator was calm.
+func (s *stage) requests(f func()) audit.Events {
+	s.Helper()
+	from := s.mark()
+	f()
+	s.calmDown()
+	all, err := s.log.Since(s.Context(), s.plane.Config, from)
+	s.must(err)
+	return all
+}
+
+// calmDown returns when the operator has asked for nothing for a while.
+func (s *stage) calmDown() {
+	s.Helper()
+	if !s.calmWithin(patience) {
+		s.Fatalf("the operator is not calm after %s", patience)
+	}
+}
+
+func (s *stage) calmWithin(limit time.Duration) bool {
+	s.Helper()
+	last, end := time.Now(), time.Now().Add(limit)
+	from := s.mark()
+	for time.Since(last) < calm {
+		time.Sleep(50 * time.Millisecond)
+		to := s.mark()
+		events, err := s.log.Between(from, to)
+		s.must(err)
+		if len(ours(events)) > 0 {
+			last = time.Now()
+		}
+		if from = to; last.After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+const usual = `
+image: shop/web:1
+replicas: %d
+env: [{name: MODE, value: shop}]
+ports: [{name: http, port: 80, targetPort: 8080}]`
+
+// newApp creates an AppService.
+func (s *stage) newApp(name string, replicas int) {
+	s.Helper()
+	app := &appsapi.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}}
+	s.check(yaml.UnmarshalStrict(fmt.Appendf(nil, usual, replicas), &app.Spec))
+	s.check(s.Create(s.Context(), app))
+}
+
+// waitReady returns when all of these AppServices are Ready as they are declared now.
+func (s *stage) waitReady(names ...string) {
+	s.Helper()
+	deadline := time.After(patience)
+	for {
+		state := s.seen.State()
+		missing := ""
+		for _, name := range names {
+			if !ready(state.Get(appServices, s.ns+"/"+name)) {
+				missing = name
+				break
+			}
+		}
+		if missing == "" {
+			return
+		}
+		select {
+		case <-deadline:
+			s.Errorf("AppService %s is not Ready after %s", missing, patience)
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func ready(obj *unstructured.Unstructured) bool {
+	if obj == nil {
+		return false
+	}
+	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == "Ready" {
+			return c["status"] == "True" && c["observedGeneration"] == obj.GetGeneration()
+		}
+	}
+	return false
+}
+
+// forbidden shows that no number above is low because the operator was not allowed to.
+func (s *stage) forbidden() {
+	s.Helper()
+	all, err := s.log.Since(s.Context(), s.plane.Config, 0)
+	s.must(err)
+	refused := all.By(operator.User).Where(func(e *audit.Event) bool { return e.ResponseStatus.Code == 403 })
+	if len(refused) > 0 {
+		s.Errorf("the operator was not allowed to:\n%s", refused.Count())
+	}
+}
