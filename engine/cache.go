@@ -1,7 +1,6 @@
 package engine
 
 import (
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -19,16 +18,14 @@ const indexWorkload = "workload"
 func Cache(namespaces ...string) ctrlcache.Options {
 	ours := labels.SelectorFromSet(labels.Set{appsapi.LabelManagedBy: appsapi.ManagedBy})
 	shared := true // nobody changes what comes from the cache, so it need not be copied
-	child := ctrlcache.ByObject{Label: ours, UnsafeDisableDeepCopy: &shared}
-	pod := child
-	pod.Transform = projectPod
 	o := ctrlcache.Options{
 		ByObject: map[client.Object]ctrlcache.ByObject{
-			&appsv1.Deployment{}: child,
-			&corev1.Service{}:    child,
-			&corev1.Pod{}:        pod,
+			pod: {Label: ours, UnsafeDisableDeepCopy: &shared, Transform: projectPod},
 		},
 		DefaultTransform: ctrlcache.TransformStripManagedFields(),
+	}
+	for _, c := range children {
+		o.ByObject[c.object] = ctrlcache.ByObject{Label: ours, UnsafeDisableDeepCopy: &shared}
 	}
 	if len(namespaces) > 0 {
 		o.DefaultNamespaces = map[string]ctrlcache.Config{}

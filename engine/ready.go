@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -21,10 +19,7 @@ const retrySync = time.Second
 // objects of the given kinds included. It fills the caches also while another replica
 // leads, so that taking over does not begin with a list of the whole cluster.
 func Ready(mgr ctrl.Manager, kinds ...Object) (healthz.Checker, error) {
-	w := &warmer{mgr: mgr, objects: []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &corev1.Pod{}}}
-	for _, k := range kinds {
-		w.objects = append(w.objects, k)
-	}
+	w := &warmer{mgr: mgr, objects: everything(kinds)}
 	return func(*http.Request) error {
 		if !w.done.Load() {
 			return errors.New("the caches are not in sync with the API server yet")

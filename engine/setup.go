@@ -38,6 +38,18 @@ const forever = time.Duration(math.MaxInt64)
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
+// children are the kinds of child that are watched; pods are watched for what they tell.
+var (
+	children = []struct {
+		object client.Object
+		kind   schema.GroupVersionKind
+	}{
+		{&appsv1.Deployment{}, desired.KindDeployment},
+		{&corev1.Service{}, desired.KindService},
+	}
+	pod = &corev1.Pod{}
+)
+
 // Setup makes a manager run a kind. The manager's cache must be made with [Cache].
 func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 	o = o.withDefaults()
@@ -71,14 +83,8 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 		For(kind.New(), builder.WithPredicates(predicate.Funcs{
 			UpdateFunc: func(e event.UpdateEvent) bool { return !r.written.echo(e.ObjectOld, e.ObjectNew) },
 		})).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(byInstance))
-	for _, child := range []struct {
-		object client.Object
-		kind   schema.GroupVersionKind
-	}{
-		{&appsv1.Deployment{}, desired.KindDeployment},
-		{&corev1.Service{}, desired.KindService},
-	} {
+		Watches(pod, handler.EnqueueRequestsFromMapFunc(byInstance))
+	for _, child := range children {
 		b = b.Watches(child.object, childHandler{owner: gvk.GroupKind(), kind: child.kind, applier: r.applier}.handler())
 	}
 	if err := b.Complete(r); err != nil {
@@ -89,7 +95,7 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 
 // indexPods may be asked for by every kind; the index is one.
 func indexPods(mgr ctrl.Manager) error {
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, indexWorkload, workloadOf)
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), pod, indexWorkload, workloadOf)
 	if err != nil && !strings.Contains(err.Error(), "indexer conflict") {
 		return fmt.Errorf("index pods: %w", err)
 	}

@@ -213,7 +213,7 @@ func failureOf(id desired.ID, err error) (s summary, rank int) {
 
 func suspended(v view) summary {
 	s := summary{status: metav1.ConditionTrue, reason: appsapi.ReasonSuspended,
-		message: "Runs as declared; while suspended nothing is repaired or updated"}
+		message: "Runs on as it is; while suspended nothing is repaired or updated"}
 	switch {
 	case v.pending:
 		s.status, s.message = metav1.ConditionFalse, "Changes of the spec wait until it is no longer suspended"

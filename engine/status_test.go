@@ -131,7 +131,7 @@ func TestStatus(t *testing.T) {
 			"Applied Unknown/InternalError: Nothing was written, because the state in the cluster could not be read",
 			"Reconciling True/InternalError: The state in the cluster could not be read: get Deployment shop/web: no"}},
 		"suspended": {suspend: true, deployment: deployment(2), want: []string{
-			"Ready True/Suspended: Runs as declared; while suspended nothing is repaired or updated", fine}},
+			"Ready True/Suspended: Runs on as it is; while suspended nothing is repaired or updated", fine}},
 		"suspended and not well": {suspend: true, deployment: deployment(1), want: []string{
 			"Ready False/Suspended: " + rolling + "; while suspended nothing is repaired or updated", fine}},
 		"suspended and crashing": {suspend: true, deployment: deployment(1), pods: crashing(), want: []string{

@@ -82,7 +82,11 @@ func (a *Applier) Observe(ctx context.Context, owner desired.Owner, id desired.I
 // Apply makes a child what it should be. current is what Observe returned.
 func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object) (Result, error) {
 	k := key{child.ID, owner.Namespace}
-	if current == nil && a.memory.isForeign(k, owner.UID) {
+	taken, fresh := a.memory.isForeign(k, owner.UID, a.clock.Now())
+	if current == nil && fresh {
+		return Result{}, taken
+	}
+	if current == nil && taken != nil {
 		// Only a read tells whether the name is free by now.
 		live, err := a.get(ctx, a.live, owner.Namespace, child.ID)
 		if err != nil {
@@ -97,8 +101,9 @@ func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.
 	} else {
 		result, err = a.update(ctx, owner, child, current, false)
 	}
-	var taken *NameConflict
-	a.memory.setForeign(k, owner.UID, errors.As(err, &taken))
+	taken = nil
+	errors.As(err, &taken)
+	a.memory.setForeign(k, owner.UID, taken, a.clock.Now())
 	result.Contested = a.memory.contested(k, owner.UID, a.clock.Now())
 	result.Asked = a.memory.asked(k, owner.UID, current, result.Object)
 	return result, err
@@ -154,7 +159,9 @@ func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired
 	config, err := child.Render(current)
 	var refusal *desired.Refusal
 	if errors.As(err, &refusal) {
-		return Result{Object: current}, conflict(owner, child.ID, "cannot be taken over: "+refusal.Why)
+		taken := conflict(owner, child.ID, "cannot be taken over: "+refusal.Why)
+		taken.refused = true
+		return Result{Object: current}, taken
 	}
 	if err != nil {
 		return Result{Object: current}, err

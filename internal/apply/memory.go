@@ -51,8 +51,9 @@ type entry struct {
 	answer client.Object
 	at     time.Time
 
-	// foreign is set while the name is somebody else's, which no cache shows.
-	foreign bool
+	// foreign is set while the name is somebody else's, which no cache shows; asked at.
+	foreign   *NameConflict
+	foreignAt time.Time
 
 	repairs *rate.Limiter
 	fight   bool // repairs are being held back
@@ -103,7 +104,7 @@ func (m *memory) remember(k key, owner types.UID, config *desired.Config, answer
 	defer m.mu.Unlock()
 	e := m.entry(k, owner)
 	e.see(config, answer, projected)
-	e.answer, e.at, e.foreign = answer, now, false
+	e.answer, e.at, e.foreign = answer, now, nil
 }
 
 // see notes that live is as we hold it.
@@ -139,16 +140,20 @@ func (m *memory) noteSame(k key, owner types.UID, config *desired.Config, live c
 	m.entry(k, owner).see(config, live, projected)
 }
 
-func (m *memory) setForeign(k key, owner types.UID, foreign bool) {
+func (m *memory) setForeign(k key, owner types.UID, foreign *NameConflict, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entry(k, owner).foreign = foreign
+	e := m.entry(k, owner)
+	e.foreign, e.foreignAt = foreign, now
 }
 
-func (m *memory) isForeign(k key, owner types.UID) bool {
+// isForeign returns whose the name was when we last asked, and whether that is fresh: pods
+// that come and go wake us, but say nothing about it.
+func (m *memory) isForeign(k key, owner types.UID, now time.Time) (taken *NameConflict, fresh bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.entry(k, owner).foreign
+	e := m.entry(k, owner)
+	return e.foreign, e.foreign != nil && !e.foreign.refused && now.Sub(e.foreignAt) < patience
 }
 
 // mayRepair takes from the bucket of an object. When it is empty it says how long to

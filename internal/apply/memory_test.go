@@ -180,13 +180,20 @@ func TestMayRepair(t *testing.T) {
 func TestForget(t *testing.T) {
 	m, clock := newMemory(), newClock()
 	m.remember(webKey, us, wish(t, "nginx"), seen("a", "100", 1), projection{}, clock.Now())
-	m.setForeign(webKey, "others", true)
+	m.setForeign(webKey, "others", &NameConflict{}, clock.Now())
 	m.forget(us)
-	if len(m.owners) != 1 || m.wasOurs(webKey, us) || !m.isForeign(webKey, "others") {
+	if taken, fresh := m.isForeign(webKey, "others", clock.Now()); len(m.owners) != 1 || m.wasOurs(webKey, us) || taken == nil || !fresh {
 		t.Errorf("left: %v", m.owners)
 	}
+	if taken, fresh := m.isForeign(webKey, "others", clock.Now().Add(10*time.Second)); taken == nil || fresh {
+		t.Error("whose a name is must be asked again after a while")
+	}
+	m.setForeign(webKey, "others", &NameConflict{refused: true}, clock.Now())
+	if _, fresh := m.isForeign(webKey, "others", clock.Now()); fresh {
+		t.Error("an edit of the spec may end a refusal at any time")
+	}
 	m.remember(webKey, "others", wish(t, "nginx"), seen("a", "100", 1), projection{}, clock.Now())
-	if m.isForeign(webKey, "others") {
+	if taken, _ := m.isForeign(webKey, "others", clock.Now()); taken != nil {
 		t.Error("what we could write is not somebody else's")
 	}
 }

@@ -18,6 +18,8 @@ type NameConflict struct {
 	Namespace string
 	// Why says whose it is and what to do about it.
 	Why string
+	// refused is set when its owner would let us in: an edit of the spec may end that.
+	refused bool
 }
 
 func (c *NameConflict) Error() string {
@@ -58,7 +60,7 @@ func claim(owner desired.Owner, id desired.ID, live client.Object) (adopting boo
 	if l := live.GetLabels(); l[appsapi.LabelOwnerUID] != "" {
 		whose = fmt.Sprintf("was left behind by another %s %q", l[appsapi.LabelOwnerKind], l[appsapi.LabelInstance])
 	}
-	return false, conflict(owner, id, fmt.Sprintf("%s, so it is left alone; delete it, rename one of the two, or hand it over: "+
+	return false, conflict(owner, id, fmt.Sprintf("%s, so it is left alone; delete it, choose another name, or hand it over: "+
 		"kubectl annotate %s %s -n %s %s=true", whose, strings.ToLower(id.Kind.Kind), id.Name, owner.Namespace, appsapi.AnnotationAdopt))
 }
 

@@ -140,5 +140,5 @@ func ourContainer(live *appsv1.Deployment, workload string) (string, error) {
 		return containerName, nil
 	}
 	return "", &Refusal{Why: fmt.Sprintf("it has the containers %v and none is called %q, so it is not clear which one is the service; "+
-		"rename one in Deployment %s", names, containerName, live.Name)}
+		"name one of them %q", names, containerName, containerName)}
 }

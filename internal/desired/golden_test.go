@@ -266,7 +266,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		"several containers": {
 			spec: `{image: nginx}`, live: liveDeployment("1", "true", "nginx", "sidecar"),
-			want: `it has the containers [nginx sidecar] and none is called "app", so it is not clear which one is the service; rename one in Deployment web`,
+			want: `it has the containers [nginx sidecar] and none is called "app", so it is not clear which one is the service; name one of them "app"`,
 		},
 		"a selector on a label of ours": {
 			spec: `{image: nginx}`, live: selecting(liveDeployment("1", "true", "nginx"), map[string]string{"app.kubernetes.io/instance": "release"}),
@@ -284,11 +284,11 @@ func TestRefusals(t *testing.T) {
 		},
 		"an address becomes headless": {
 			spec: `{image: nginx, ports: [{port: 80}], service: {type: Headless}}`, live: liveService("true", "10.0.0.1"),
-			want: "its spec.clusterIP cannot change between None and an address",
+			want: "its spec.clusterIP cannot change between None and an address; delete the Service, so that it is made anew, or change service.type of the spec",
 		},
 		"headless gets an address": {
 			spec: `{image: nginx, ports: [{port: 80}]}`, live: liveService("true", "None"),
-			want: "its spec.clusterIP cannot change between None and an address",
+			want: "its spec.clusterIP cannot change between None and an address; delete the Service, so that it is made anew, or change service.type of the spec",
 		},
 	}
 	for name, tc := range cases {

@@ -31,7 +31,7 @@ func service(owner Owner, c appsapi.Component, name string) Child {
 func renderService(owner Owner, c appsapi.Component, name string, live *corev1.Service) (*Config, error) {
 	settings := c.Service.Service
 	if live != nil && live.Spec.ClusterIP != "" && (live.Spec.ClusterIP == corev1.ClusterIPNone) != (settings.Type == appsapi.ServiceHeadless) {
-		return nil, &Refusal{Why: "its spec.clusterIP cannot change between None and an address"}
+		return nil, &Refusal{Why: "its spec.clusterIP cannot change between None and an address; delete the Service, so that it is made anew, or change service.type of the spec"}
 	}
 	if live != nil && !metav1.IsControlledBy(live, &metav1.ObjectMeta{UID: owner.UID}) {
 		if err := besides(live.Spec.Ports, c.Service.Ports); err != nil {

@@ -26,7 +26,6 @@ var arrows = map[[2]string]bool{
 	{"api/v1alpha1", "k8s.io/client-go/kubernetes"}:                           true,
 	{"api/v1alpha1", ours + "internal/desired"}:                               true,
 	{"api/v1alpha1", "sigs.k8s.io/controller-runtime/client"}:                 true,
-	{"cmd/operator", ours + "engine"}:                                         true,
 	{"internal/desired", ours + "api/v1alpha1"}:                               false,
 	{"internal/desired", ours + "internal/apply"}:                             true,
 	{"internal/desired", ours + "internal/rollout"}:                           true,
@@ -49,6 +48,7 @@ var arrows = map[[2]string]bool{
 	{"internal/center", ours + "internal/health"}:                             false,
 	{"internal/center", ours + "internal/apply"}:                              true,
 	{"internal/cli/why", ours + "engine"}:                                     true,
+	{"cmd/operator", ours + "engine"}:                                         false,
 	{"cmd/operator", ours + "internal/controller/appservice"}:                 false,
 	{"cmd/operator", ours + "internal/testutil"}:                              true,
 }

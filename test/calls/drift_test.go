@@ -35,12 +35,12 @@ type drift struct {
 // a read shows that it is still there. Before a reference is restored, or a child made
 // again, another read shows that the owner is still there. Taking a field away that
 // somebody put in the place of ours costs a read and a write of the books. A write to a
-// Deployment may be refused because the controller-manager was faster.
+// Deployment may be refused because the controller-manager was faster, more than once.
 var (
 	nothing = tally{}
-	raced   = tally{refused: 1}
-	news    = tally{status: 2, events: 1, refused: 1}
-	oneRead = tally{reads: 1, refused: 1}
+	raced   = tally{refused: 3}
+	news    = tally{status: 2, events: 1, refused: 3}
+	oneRead = tally{reads: 1, refused: 3}
 	books   = tally{reads: 1, children: 1}
 )
 

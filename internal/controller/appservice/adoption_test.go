@@ -88,7 +88,7 @@ var refusals = map[string]struct {
 			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "theirs/sidecar:1"})
 			return put(w, d, letIn)
 		},
-		want: `Deployment %s/web cannot be taken over: it has the containers [nginx sidecar] and none is called "app", so it is not clear which one is the service; rename one in Deployment web`,
+		want: `Deployment %s/web cannot be taken over: it has the containers [nginx sidecar] and none is called "app", so it is not clear which one is the service; name one of them "app"`,
 	},
 	"another controller": {
 		theirs: func(w *world) client.Object {
@@ -124,12 +124,12 @@ var refusals = map[string]struct {
 			s.Spec.ClusterIP = "None"
 			return put(w, s, letIn)
 		},
-		want: "Service %s/web cannot be taken over: its spec.clusterIP cannot change between None and an address",
+		want: "Service %s/web cannot be taken over: its spec.clusterIP cannot change between None and an address; delete the Service, so that it is made anew, or change service.type of the spec",
 	},
 	"a Service with an address": {
 		theirs: func(w *world) client.Object { return put(w, w.serviceOf(theirService), letIn) },
 		spec:   "\nservice: {type: Headless}",
-		want:   "Service %s/web cannot be taken over: its spec.clusterIP cannot change between None and an address",
+		want:   "Service %s/web cannot be taken over: its spec.clusterIP cannot change between None and an address; delete the Service, so that it is made anew, or change service.type of the spec",
 	},
 }
 

@@ -74,7 +74,7 @@ func orphan(w *world) {
 
 	w.create(usual)
 	w.Eventually(w.condition("Ready"), "60s").Should(Equal("False/NameConflict: Deployment " + w.ns +
-		`/web was left behind by another AppService "web", so it is left alone; delete it, rename one of the two, or hand it over: ` +
+		`/web was left behind by another AppService "web", so it is left alone; delete it, choose another name, or hand it over: ` +
 		"kubectl annotate deployment web -n " + w.ns + " apps.holdfast.dev/adopt=true"))
 	for _, child := range w.children() {
 		edit(w, child, letIn)

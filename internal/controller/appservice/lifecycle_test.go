@@ -142,7 +142,7 @@ func suspend(w *world) {
 	w.fallsSilent()
 	calls := w.calls(func() {
 		w.change(func(s *appsapi.AppServiceSpec) { s.Suspend = true })
-		w.Eventually(w.condition("Ready"), "60s").Should(Equal("True/Suspended: Runs as declared; while suspended nothing is repaired or updated"))
+		w.Eventually(w.condition("Ready"), "60s").Should(Equal("True/Suspended: Runs on as it is; while suspended nothing is repaired or updated"))
 		edit(w, w.deployment(), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(3)) })
 		w.hasPods(3)
 		w.Expect(w.Delete(w.Context(), w.service())).To(Succeed())

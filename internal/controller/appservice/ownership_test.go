@@ -49,7 +49,7 @@ var whose = map[string]struct {
 }{
 	"nobody's": {
 		mark: func(*world, client.Object) {},
-		says: "exists and is not Holdfast's, so it is left alone; delete it, rename one of the two, or hand it over: kubectl annotate %[1]s web -n %[2]s apps.holdfast.dev/adopt=true",
+		says: "exists and is not Holdfast's, so it is left alone; delete it, choose another name, or hand it over: kubectl annotate %[1]s web -n %[2]s apps.holdfast.dev/adopt=true",
 	},
 	"another controller's": {
 		mark: ownedByConfigMap,
@@ -60,7 +60,7 @@ var whose = map[string]struct {
 		mark: func(_ *world, obj client.Object) {
 			obj.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "holdfast"})
 		},
-		says: "exists and is not Holdfast's, so it is left alone; delete it, rename one of the two, or hand it over: kubectl annotate %[1]s web -n %[2]s apps.holdfast.dev/adopt=true",
+		says: "exists and is not Holdfast's, so it is left alone; delete it, choose another name, or hand it over: kubectl annotate %[1]s web -n %[2]s apps.holdfast.dev/adopt=true",
 	},
 	"another controller's with our label": {
 		mark: func(w *world, obj client.Object) {

@@ -1,0 +1,38 @@
+package engine
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// Mapper knows the resources of the given kinds and of everything the engine reads and
+// writes, without asking the API server. With it a manager can be made while there is no
+// API server, and waits for one; asking would fail and end the program.
+func Mapper(scheme *runtime.Scheme, kinds ...Object) (meta.RESTMapper, error) {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, obj := range everything(kinds) {
+		gvk, err := apiutil.GVKForObject(obj, scheme)
+		if err != nil {
+			return nil, fmt.Errorf("map a kind to its resource: %w", err)
+		}
+		mapper.Add(gvk, meta.RESTScopeNamespace)
+	}
+	return mapper, nil
+}
+
+// everything is what a manager of these kinds caches.
+func everything(kinds []Object) []client.Object {
+	var all []client.Object
+	for _, c := range children {
+		all = append(all, c.object)
+	}
+	all = append(all, pod)
+	for _, k := range kinds {
+		all = append(all, k)
+	}
+	return all
+}
