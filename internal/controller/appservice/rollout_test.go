@@ -75,7 +75,9 @@ func (w *world) neverReadyTooSoon(seen watcher.State) int {
 			image, _, _ := unstructured.NestedString(app, "spec", "image")
 			asked := askedIn(then, image)
 			then = then[max(0, len(then)-3):]
-			w.Expect(slices.ContainsFunc(then, func(d map[string]any) bool { return number(d, "status", "observedGeneration") >= asked && runsCompletely(d, image) })).To(BeTrue(),
+			w.Expect(slices.ContainsFunc(then, func(d map[string]any) bool {
+				return number(d, "status", "observedGeneration") >= asked && runsCompletely(d, image)
+			})).To(BeTrue(),
 				"Ready was said of image %s, and the Deployment was %v", image, then)
 		}
 	}
