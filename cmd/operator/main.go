@@ -124,7 +124,7 @@ func newManager(o options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+	mgr, err := ctrl.NewManager(engine.Patient(cfg), ctrl.Options{
 		Scheme:                  scheme,
 		MapperProvider:          func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
 		Cache:                   engine.Cache(o.namespaces...),

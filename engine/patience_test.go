@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// away fails as often as it is told to, and then answers.
+type away struct {
+	failures int
+	err      error
+	tries    int
+}
+
+func (a *away) RoundTrip(*http.Request) (*http.Response, error) {
+	a.tries++
+	if a.tries <= a.failures {
+		return nil, a.err
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+func TestPatience(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	cases := map[string]struct {
+		method, url string
+		err         error
+		wantTries   int
+	}{
+		"a watch":                     {http.MethodGet, "https://api/pods?watch=true&sendInitialEvents=true", refused, 4},
+		"a list":                      {http.MethodGet, "https://api/pods?limit=500&resourceVersion=0", refused, 4},
+		"a read of one object":        {http.MethodGet, "https://api/pods/web", refused, 1},
+		"a write":                     {http.MethodPatch, "https://api/pods/web?limit=1", refused, 1},
+		"a watch that was broken off": {http.MethodGet, "https://api/pods?watch=true", &net.OpError{Op: "read", Err: errors.New("reset")}, 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			server := &away{failures: 3, err: tc.err}
+			request, err := http.NewRequest(tc.method, tc.url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := patient{next: server, pause: time.Millisecond}.RoundTrip(request)
+			if err == nil {
+				defer func() { _ = response.Body.Close() }()
+			}
+			if server.tries != tc.wantTries || (err == nil) != (tc.wantTries == 4) {
+				t.Errorf("tried %d times, want %d: %v", server.tries, tc.wantTries, err)
+			}
+		})
+	}
+}
+
+// TestPatienceEnds cancels the request of somebody who is being stopped.
+func TestPatienceEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api/pods?watch=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	server := &away{failures: 3, err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
+	response, err := patient{next: server, pause: time.Hour}.RoundTrip(request)
+	if err == nil {
+		_ = response.Body.Close()
+		t.Error("it went on")
+	}
+}
