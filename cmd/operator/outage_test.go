@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -32,6 +33,9 @@ func TestOutage(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			if tc.away >= time.Minute && os.Getenv("HOLDFAST_LONG") == "" {
+				t.Skip("takes its time: HOLDFAST_LONG=1 runs it")
+			}
 			t.Parallel()
 			g := NewWithT(t)
 			plane := testutil.ControlPlane(t, controlplane.Options{})

@@ -73,7 +73,7 @@ func (w *world) breaks(tag, code, says string) {
 	w.Expect(cause.Since.Time).To(BeTemporally("~", time.Now(), time.Minute))
 
 	w.fallsSilent()
-	calls := w.calls(func() { time.Sleep(20 * time.Second) }) // restarts go on meanwhile
+	calls := w.calls(func() { time.Sleep(quiet) }) // restarts go on meanwhile
 	w.Expect(len(calls.Writes())).To(BeNumerically("<=", 2), "%s", calls.Count())
 	w.Expect(w.app().Status.Causes).To(Equal([]appsapi.Cause{cause}), "the same cause says the same, since the same time")
 	w.Expect(w.pods("shop/web:1")).To(ConsistOf(old), "the old pods serve until the new ones do")

@@ -87,8 +87,9 @@ func liveCount(w *world) {
 	w.change(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:2" })
 	w.becomesReady()
 	w.hasPods(4)
+	w.fallsSilent()
 	var seen []int64
-	for _, e := range counts.History(deployments, w.ns+"/web") {
+	for _, e := range w.sees(counts).History(deployments, w.ns+"/web") {
 		n := e.Object.Object["spec"].(map[string]any)["replicas"].(int64)
 		if len(seen) == 0 || seen[len(seen)-1] != n {
 			seen = append(seen, n)

@@ -109,7 +109,7 @@ func (w *world) refuses(kind, owner string) {
 	w.otherChildRuns(kind)
 
 	w.fallsSilent()
-	calls := w.calls(func() { time.Sleep(21 * time.Second) }) // longer than between two looks
+	calls := w.calls(func() { time.Sleep(quiet) }) // in the long run more than between two looks
 	w.Expect(len(calls.Writes())).To(BeZero(), "writes in a conflict:\n%s", calls.Writes().Count())
 	w.Expect(len(calls)).To(BeNumerically("<=", 2), "looks in a conflict:\n%s", calls.Count())
 	w.Expect(w.events()).To(ConsistOf("ComponentCreated", "NameConflict"))

@@ -26,7 +26,7 @@ func init() {
 		w.Eventually(w.condition("Applied"), "60s").Should(Equal(want))
 		w.Expect(w.condition("Ready")()).To(Equal(want))
 		w.Expect(w.service()).NotTo(BeNil(), "the other child is not held up")
-		calls := w.calls(func() { time.Sleep(20 * time.Second) })
+		calls := w.calls(func() { time.Sleep(quiet) })
 		// Twice as long each time, from 20 ms on: ten tries are made in the first 20 s.
 		w.Expect(len(calls)).To(BeNumerically("<=", 14), "%s", calls.Count())
 		w.Expect(len(calls.Of("appservices.apps.holdfast.dev"))).To(BeZero(), "%s", calls.Count())

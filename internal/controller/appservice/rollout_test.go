@@ -26,6 +26,22 @@ func (w *world) watches() *watcher.Watcher {
 	return eye
 }
 
+// sees waits until a watch has seen everything about this AppService: it may be behind
+// what a read shows.
+func (w *world) sees(eye *watcher.Watcher) watcher.State {
+	w.Helper()
+	key := w.ns + "/" + w.name
+	w.Eventually(func() [2]string {
+		state := eye.State()
+		d, a := state.Get(deployments, key), state.Get(appServices, key)
+		if d == nil || a == nil {
+			return [2]string{}
+		}
+		return [2]string{d.GetResourceVersion(), a.GetResourceVersion()}
+	}, "60s").Should(Equal([2]string{w.deployment().ResourceVersion, w.app().ResourceVersion}))
+	return eye.State()
+}
+
 func init() {
 	stories["image update"] = func(w *world) {
 		eye := w.watches()
@@ -40,7 +56,7 @@ func init() {
 			w.becomesReady()
 		}
 		w.fallsSilent()
-		trues := w.neverReadyTooSoon(eye.State())
+		trues := w.neverReadyTooSoon(w.sees(eye))
 		w.Expect(trues).To(BeNumerically(">=", 3))
 		w.settles()
 	}
