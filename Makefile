@@ -60,12 +60,12 @@ test: ## Run everything that needs no cluster
 	for m in $(MODULES); do (cd $$m && go test -short ./...); done
 
 # Stories and budgets drive the operator's own program, built with the race detector; with
-# it in the tests too they would mostly measure themselves. HOLDFAST_LONG=1 runs everything.
+# it in the tests too, or beside each other, they would mostly measure themselves.
 STORIES := /internal/controller/|/test/
 .PHONY: test-api
 test-api: assets ## Run what needs an API server, with the race detector
 	CGO_ENABLED=1 go test -race $$(go list ./... | grep -vE '$(STORIES)')
-	go test $$(go list ./... | grep -E '$(STORIES)' | grep -v /test/e2e)
+	go test -p 1 $$(go list ./... | grep -E '$(STORIES)' | grep -v /test/e2e)
 
 .PHONY: test-e2e
 test-e2e: images build ## Run the test cluster's own tests and the journeys on a real node (needs root)
