@@ -19,6 +19,10 @@ const (
 	ReasonReconciled = "Reconciled"
 	// ReasonProgressing is set while a change is rolling out.
 	ReasonProgressing = "Progressing"
+	// ReasonWaitingForDependency is set while a component waits for another one.
+	ReasonWaitingForDependency = "WaitingForDependency"
+	// ReasonDeleting is set while the object is being deleted, component by component.
+	ReasonDeleting = "Deleting"
 	// ReasonComponentDegraded is set when something that should run does not, and why is known.
 	ReasonComponentDegraded = "ComponentDegraded"
 	// ReasonRolloutTimedOut is set when a rollout made no progress within its deadline.

@@ -40,6 +40,25 @@ const (
 	// AnnotationRestartedAt, on a pod template, repeats spec.update.restartedAt.
 	AnnotationRestartedAt = "apps.holdfast.dev/restarted-at"
 
+	// AnnotationDependsOn, on a workload, names the components that its pods were made to
+	// depend on. Pruning and deletion keep their order by it, not by the spec.
+	AnnotationDependsOn = "apps.holdfast.dev/depends-on"
+
+	// AnnotationDependedOn, on a workload, names components that left the spec and that
+	// pods on their way out may still need.
+	AnnotationDependedOn = "apps.holdfast.dev/depended-on"
+
+	// AnnotationRefs, on a workload, is uid, resourceVersion and hash of each ConfigMap and
+	// Secret whose content went into the hash of its pod template.
+	AnnotationRefs = "apps.holdfast.dev/refs"
+
+	// AnnotationJobSpec, on a Job, is the hash of the job's own spec; on a revision those
+	// of all its jobs, which are kept for as long as the revision is.
+	AnnotationJobSpec = "apps.holdfast.dev/job-spec"
+
+	// AnnotationHealthy, on a revision, is "true" once everything was ready with it.
+	AnnotationHealthy = "apps.holdfast.dev/healthy"
+
 	// AnnotationAdopt, set to "true" on an object by its owner, lets Holdfast take it over.
 	AnnotationAdopt = "apps.holdfast.dev/adopt"
 
@@ -52,6 +71,10 @@ const (
 	// it has another name than we would have given it.
 	AnnotationContainer = "apps.holdfast.dev/container"
 )
+
+// FinalizerOrderedDeletion keeps an application until its components have gone in reverse
+// order. Only applications with dependencies have it.
+const FinalizerOrderedDeletion = "apps.holdfast.dev/ordered-deletion"
 
 // Field managers. Changing one strands every field it owns.
 const (

@@ -44,6 +44,11 @@ var surfaces = map[string]surface{
 			LabelSelectorPath:  new(".status.selector"),
 		},
 	},
+	"AppStack": {
+		shortName: "appstack",
+		columns:   []string{"Ready", "Reason", "Components", "Age"},
+		wide:      []string{"Message", "Revision"},
+	},
 }
 
 func TestSchemasKeepTheRules(t *testing.T) {

@@ -1,0 +1,332 @@
+package v1alpha1_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+)
+
+func testAppService(t *testing.T, apps dynamic.ResourceInterface) {
+	t.Run("accepted", func(t *testing.T) { testServiceAccepted(t, apps) })
+	t.Run("refused", func(t *testing.T) { testServiceRefused(t, apps) })
+	t.Run("name", func(t *testing.T) { testServiceName(t, apps) })
+	t.Run("change", func(t *testing.T) { testServiceChange(t, apps) })
+	t.Run("status", func(t *testing.T) { testServiceStatus(t, apps) })
+	t.Run("scale", func(t *testing.T) { testServiceScale(t, apps) })
+}
+
+// testServiceAccepted shows what may be said, and what the API server adds to it.
+func testServiceAccepted(t *testing.T, apps dynamic.ResourceInterface) {
+	tests := map[string]struct {
+		spec string
+		want string // the stored spec, if it is not the same
+	}{
+		"an image is enough":           {spec: `{image: nginx}`},
+		"a digest":                     {spec: `{image: "registry.example.com:5000/shop/web@sha256:0123456789abcdef"}`},
+		"no pods":                      {spec: `{image: nginx, replicas: 0}`},
+		"one port needs no name":       {spec: `{image: nginx, ports: [{port: 80}]}`, want: `{image: nginx, ports: [{port: 80, protocol: TCP}]}`},
+		"a port in two protocols":      {spec: `{image: dns, ports: [{port: 53, protocol: UDP, name: dns}, {port: 53, protocol: TCP, name: dns-tcp}]}`},
+		"two ports lead to one":        {spec: `{image: nginx, ports: [{port: 80, protocol: TCP, name: a, targetPort: 8080}, {port: 81, protocol: TCP, name: b, targetPort: 8080}]}`},
+		"names of ports":               {spec: `{image: nginx, ports: [{port: 1, protocol: TCP, name: h2}, {port: 2, protocol: TCP, name: 2h}, {port: 3, protocol: TCP, name: a-b-c}]}`},
+		"sleeps until the very end":    {spec: `{image: nginx, preStopSleepSeconds: 30}`},
+		"sleeps longer":                {spec: `{image: nginx, preStopSleepSeconds: 60, terminationGracePeriodSeconds: 60}`},
+		"ends at once":                 {spec: `{image: nginx, preStopSleepSeconds: 0, terminationGracePeriodSeconds: 0}`},
+		"pods go first":                {spec: `{image: nginx, update: {maxSurge: 0, maxUnavailable: 1}}`},
+		"a quarter at a time":          {spec: `{image: nginx, update: {maxSurge: 25%, maxUnavailable: 100%}}`},
+		"nothing may be missing":       {spec: `{image: nginx, update: {maxUnavailable: 0%}}`},
+		"counts late":                  {spec: `{image: nginx, update: {minReadySeconds: 600, progressDeadlineSeconds: 601}}`},
+		"root at level Baseline":       {spec: `{image: nginx, security: {level: Baseline, runAsUser: 0}}`},
+		"root at the default level":    {spec: `{image: nginx, security: {runAsUser: 0}}`},
+		"nobody at level Restricted":   {spec: `{image: nginx, security: {level: Restricted, runAsUser: 65534}}`},
+		"annotation of a cloud":        {spec: `{image: nginx, service: {annotations: {example.com/apps.holdfast.dev: internal}}}`},
+		"changed configuration waits":  {spec: `{image: nginx, config: {rollOnChange: false}}`},
+		"empty settings mean defaults": {spec: `{image: nginx, ports: [], env: [], service: {}, update: {}, config: {}, security: {}, probes: {}, resources: {}}`},
+		"everything": {spec: `
+image: nginx:1.27
+imagePullPolicy: IfNotPresent
+imagePullSecrets: [{name: registry}]
+command: [nginx]
+args: [-g, daemon off;]
+env:
+- {name: MODE, value: production}
+- {name: PASSWORD, valueFrom: {secretKeyRef: {name: web, key: password}}}
+envFrom: [{prefix: APP_, configMapRef: {name: web}}]
+resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 128Mi}}
+probes:
+  readiness: {httpGet: {path: /ready, port: http}, periodSeconds: 2}
+  liveness: {tcpSocket: {port: 80}}
+  startup: {exec: {command: [test, -e, /started]}}
+preStopSleepSeconds: 10
+terminationGracePeriodSeconds: 60
+replicas: 3
+ports: [{name: http, port: 80, targetPort: 8080, protocol: TCP}]
+service: {type: LoadBalancer, annotations: {example.com/internal: "true"}, sessionAffinity: ClientIP}
+update: {maxSurge: 2, maxUnavailable: 10%, minReadySeconds: 5, progressDeadlineSeconds: 300, restartedAt: "2026-01-02T03:04:05Z"}
+config: {rollOnChange: true}
+security: {level: Restricted, runAsUser: 1000, runAsGroup: 1000, fsGroup: 1000, readOnlyRootFilesystem: true}
+suspend: true`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if tc.want == "" {
+				tc.want = tc.spec
+			}
+			got, err := apps.Create(t.Context(), appService(t, "web", tc.spec), dryRun)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(parse(t, tc.want), got.Object["spec"]); diff != "" {
+				t.Errorf("stored spec (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// testServiceRefused shows what may not be said, and that the answer tells what to do instead.
+func testServiceRefused(t *testing.T, apps dynamic.ResourceInterface) {
+	tests := map[string]struct {
+		spec string
+		want []string // "field: end of the message", in the order of the fields
+	}{
+		"no image": {
+			spec: `{replicas: 1}`,
+			want: []string{"spec.image: Required value"},
+		},
+		"empty image": {
+			spec: `{image: ""}`,
+			want: []string{"spec.image: say which image to run, without spaces, for example nginx:1.27"},
+		},
+		"image with a space": {
+			spec: `{image: "nginx: 1.27"}`,
+			want: []string{"spec.image: say which image to run, without spaces, for example nginx:1.27"},
+		},
+		"image with a line break": {
+			spec: `{image: "nginx\n"}`,
+			want: []string{"spec.image: say which image to run, without spaces, for example nginx:1.27"},
+		},
+		"novel for an image": {
+			spec: `{image: ` + strings.Repeat("x", 1025) + `}`,
+			want: []string{"spec.image: Too long: may not be more than 1024 bytes"},
+		},
+		"pull policy of another spelling": {
+			spec: `{image: nginx, imagePullPolicy: always}`,
+			want: []string{`spec.imagePullPolicy: Unsupported value: "always": supported values: "Always", "IfNotPresent", "Never"`},
+		},
+		"variable twice": {
+			spec: `{image: nginx, env: [{name: MODE, value: a}, {name: MODE, value: b}]}`,
+			want: []string{`spec.env[1]: Duplicate value: {"name":"MODE"}`},
+		},
+		"number as a variable": {
+			spec: `{image: nginx, env: [{name: PORT, value: 80}]}`,
+			want: []string{`spec.env[0].value: spec.env[0].value in body must be of type string: "integer"`},
+		},
+		"fewer than no pods": {
+			spec: `{image: nginx, replicas: -1}`,
+			want: []string{".spec.replicas: should be a non-negative integer", "spec.replicas: spec.replicas in body should be greater than or equal to 0"},
+		},
+		"too many pods": {
+			spec: `{image: nginx, replicas: 10001}`,
+			want: []string{"spec.replicas: spec.replicas in body should be less than or equal to 10000"},
+		},
+		"port without a number": {
+			spec: `{image: nginx, ports: [{name: http}]}`,
+			want: []string{"spec.ports[0].port: Required value"},
+		},
+		"port 0": {
+			spec: `{image: nginx, ports: [{port: 0}]}`,
+			want: []string{"spec.ports[0].port: spec.ports[0].port in body should be greater than or equal to 1"},
+		},
+		"port beyond the last": {
+			spec: `{image: nginx, ports: [{port: 80, targetPort: 65536}]}`,
+			want: []string{"spec.ports[0].targetPort: spec.ports[0].targetPort in body should be less than or equal to 65535"},
+		},
+		"protocol of another spelling": {
+			spec: `{image: nginx, ports: [{port: 80, protocol: tcp}]}`,
+			want: []string{`spec.ports[0].protocol: Unsupported value: "tcp": supported values: "TCP", "UDP", "SCTP"`},
+		},
+		"several ports without names": {
+			spec: `{image: nginx, ports: [{port: 80, name: http}, {port: 81}]}`,
+			want: []string{"spec.ports: with several ports each needs a name, for example {name: http, port: 80}"},
+		},
+		"port twice": {
+			spec: `{image: nginx, ports: [{port: 80, name: a}, {port: 80, name: b}]}`,
+			want: []string{`spec.ports[1]: Duplicate value: {"port":80,"protocol":"TCP"}`},
+		},
+		"name of a port twice": {
+			spec: `{image: nginx, ports: [{port: 80, name: http}, {port: 53, name: dns}, {port: 81, name: http}]}`,
+			want: []string{"spec.ports: two ports have the same name; give each its own, for example dns and dns-tcp"},
+		},
+		"name of a port in capitals": {
+			spec: `{image: nginx, ports: [{port: 80, name: HTTP}]}`,
+			want: []string{"spec.ports[0].name: a port's name is made of a-z, 0-9 and single - between them, with at least one letter, for example http or grpc-web"},
+		},
+		"name of a port without a letter": {
+			spec: `{image: nginx, ports: [{port: 80, name: "80"}]}`,
+			want: []string{"spec.ports[0].name: a port's name is made of a-z, 0-9 and single - between them, with at least one letter, for example http or grpc-web"},
+		},
+		"name of a port with two dashes": {
+			spec: `{image: nginx, ports: [{port: 80, name: a--b}]}`,
+			want: []string{"spec.ports[0].name: a port's name is made of a-z, 0-9 and single - between them, with at least one letter, for example http or grpc-web"},
+		},
+		"long name of a port": {
+			spec: `{image: nginx, ports: [{port: 80, name: abcdefghijklmnop}]}`,
+			want: []string{"spec.ports[0].name: Too long: may not be more than 15 bytes"},
+		},
+		"too many ports": {
+			spec: `{image: nginx, ports: [` + manyPorts(17) + `]}`,
+			want: []string{"spec.ports: Too many: 17: must have at most 16 items"},
+		},
+		"type of a Service that we do not know": {
+			spec: `{image: nginx, service: {type: ExternalName}}`,
+			want: []string{`spec.service.type: Unsupported value: "ExternalName": supported values: "ClusterIP", "NodePort", "LoadBalancer", "Headless"`},
+		},
+		"annotation of ours": {
+			spec: `{image: nginx, service: {annotations: {apps.holdfast.dev/adopt: "true"}}}`,
+			want: []string{"spec.service.annotations: annotations that begin with apps.holdfast.dev/ are set by Holdfast alone; remove them here"},
+		},
+		"probe that asks nothing": {
+			spec: `{image: nginx, probes: {readiness: {}, liveness: {periodSeconds: 3}, startup: {}}}`,
+			want: []string{
+				"spec.probes.liveness: a probe needs exactly one of httpGet, tcpSocket, grpc and exec",
+				"spec.probes.readiness: a probe needs exactly one of httpGet, tcpSocket, grpc and exec",
+				"spec.probes.startup: a probe needs exactly one of httpGet, tcpSocket, grpc and exec",
+			},
+		},
+		"probe that asks two things": {
+			spec: `{image: nginx, probes: {readiness: {tcpSocket: {port: 80}, exec: {command: ["true"]}}}}`,
+			want: []string{"spec.probes.readiness: a probe needs exactly one of httpGet, tcpSocket, grpc and exec"},
+		},
+		"sleeps longer than it lives": {
+			spec: `{image: nginx, preStopSleepSeconds: 31}`,
+			want: []string{"spec.preStopSleepSeconds: preStopSleepSeconds is part of terminationGracePeriodSeconds (30 unless set) and cannot be longer; lower the one or raise the other"},
+		},
+		"sleeps longer than it was told to live": {
+			spec: `{image: nginx, preStopSleepSeconds: 11, terminationGracePeriodSeconds: 10}`,
+			want: []string{"spec.preStopSleepSeconds: preStopSleepSeconds is part of terminationGracePeriodSeconds (30 unless set) and cannot be longer; lower the one or raise the other"},
+		},
+		"update without room": {
+			spec: `{image: nginx, update: {maxSurge: 0}}`,
+			want: []string{"spec.update: an update needs room: maxSurge and maxUnavailable (0 unless set) cannot both be 0; raise one of them"},
+		},
+		"update without room, in percent": {
+			spec: `{image: nginx, update: {maxSurge: 0%, maxUnavailable: 0%}}`,
+			want: []string{"spec.update: an update needs room: maxSurge and maxUnavailable (0 unless set) cannot both be 0; raise one of them"},
+		},
+		"surge below zero": {
+			spec: `{image: nginx, update: {maxSurge: -1}}`,
+			want: []string{"spec.update.maxSurge: say a number of pods from 0 to 10000 without quotes, or a percentage from 0% to 100%"},
+		},
+		"surge in quotes": {
+			spec: `{image: nginx, update: {maxSurge: "1"}}`,
+			want: []string{"spec.update.maxSurge: say a number of pods from 0 to 10000 without quotes, or a percentage from 0% to 100%"},
+		},
+		"more than all are missing": {
+			spec: `{image: nginx, update: {maxUnavailable: 101%}}`,
+			want: []string{"spec.update.maxUnavailable: say a number of pods from 0 to 10000 without quotes, or a percentage from 0% to 100%"},
+		},
+		"counts only after the deadline": {
+			spec: `{image: nginx, update: {minReadySeconds: 600}}`,
+			want: []string{"spec.update.minReadySeconds: minReadySeconds must be less than progressDeadlineSeconds (600 unless set), or every update would count as stalled; lower the one or raise the other"},
+		},
+		"root at level Restricted": {
+			spec: `{image: nginx, security: {level: Restricted, runAsUser: 0}}`,
+			want: []string{"spec.security.runAsUser: level Restricted does not run as user 0 (root); choose another user, or level Baseline"},
+		},
+		"level that we do not know": {
+			spec: `{image: nginx, security: {level: Privileged}}`,
+			want: []string{`spec.security.level: Unsupported value: "Privileged": supported values: "Baseline", "Restricted"`},
+		},
+		"misspelt field": {
+			spec: `{image: nginx, replica: 2, update: {maxsurge: 1}}`,
+			want: []string{`AppService in version "v1alpha1" cannot be handled as a AppService: strict decoding error: unknown field "spec.replica", unknown field "spec.update.maxsurge"`},
+		},
+		"misspelt field of a probe": {
+			spec: `{image: nginx, probes: {readiness: {httpGet: {port: 80, uri: /}}}}`,
+			want: []string{`AppService in version "v1alpha1" cannot be handled as a AppService: strict decoding error: unknown field "spec.probes.readiness.httpGet.uri"`},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := apps.Create(t.Context(), appService(t, "web", tc.spec), dryRun)
+			wantRefusal(t, err, tc.want...)
+		})
+	}
+}
+
+func testServiceName(t *testing.T, apps dynamic.ResourceInterface) {
+	const want = "metadata: the name becomes the name of a Service: at most 63 of a-z, 0-9 and -, beginning with a letter and not ending with -"
+	tests := map[string]struct {
+		name    string
+		refused bool
+	}{
+		"one letter":          {name: "w"},
+		"as long as can be":   {name: strings.Repeat("w", 63)},
+		"longer":              {name: strings.Repeat("w", 64), refused: true},
+		"digit first":         {name: "2web", refused: true},
+		"name of a subdomain": {name: "web.shop", refused: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := apps.Create(t.Context(), appService(t, tc.name, `{image: nginx}`), dryRun)
+			if tc.refused {
+				wantRefusal(t, err, want)
+				return
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// testServiceChange shows what may become of an object.
+func testServiceChange(t *testing.T, apps dynamic.ResourceInterface) {
+	const headless = "spec.service.type: a Service cannot become Headless, or stop being it, while it exists; keep the type, or use a new name"
+	tests := map[string]struct {
+		before, after string
+		want          []string
+	}{
+		"another image":            {before: `{image: nginx:1}`, after: `{image: nginx:2}`},
+		"replicas given up":        {before: `{image: nginx, replicas: 2}`, after: `{image: nginx}`},
+		"another type":             {before: `{image: nginx}`, after: `{image: nginx, service: {type: LoadBalancer}}`},
+		"and back":                 {before: `{image: nginx, service: {type: LoadBalancer}}`, after: `{image: nginx}`},
+		"Headless as it was":       {before: `{image: nginx, service: {type: Headless}}`, after: `{image: nginx, service: {type: Headless, sessionAffinity: None}}`},
+		"becomes Headless":         {before: `{image: nginx}`, after: `{image: nginx, service: {type: Headless}}`, want: []string{headless}},
+		"another type to Headless": {before: `{image: nginx, service: {type: NodePort}}`, after: `{image: nginx, service: {type: Headless}}`, want: []string{headless}},
+		"no longer Headless":       {before: `{image: nginx, service: {type: Headless}}`, after: `{image: nginx, service: {type: ClusterIP}}`, want: []string{headless}},
+		"Headless left out":        {before: `{image: nginx, service: {type: Headless}}`, after: `{image: nginx}`, want: []string{headless}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			stored := create(t, apps, appService(t, "web", tc.before))
+			stored.Object["spec"] = parse(t, tc.after)
+			_, err := apps.Update(t.Context(), stored, metav1.UpdateOptions{FieldValidation: strict})
+			if tc.want != nil {
+				wantRefusal(t, err, tc.want...)
+				return
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// manyPorts lists n ports.
+func manyPorts(n int) string {
+	ports := make([]string, n)
+	for i := range ports {
+		ports[i] = fmt.Sprintf("{name: port-%d, port: %d}", i, 8000+i)
+	}
+	return strings.Join(ports, ", ")
+}
+
+func appService(t *testing.T, name, spec string) *unstructured.Unstructured {
+	t.Helper()
+	return manifest(t, "AppService", name, spec)
+}
