@@ -146,14 +146,19 @@ func (c container) outOfMemory(d *corev1.ContainerStateTerminated, path string) 
 	return cause
 }
 
-// endings is what is known about how a container ended. Its output may contain anything,
-// secrets included, so it is here and nowhere else.
+// endings is what is known about how a container ended.
 func (c container) endings(d *corev1.ContainerStateTerminated) []string {
 	all := []string{fmt.Sprintf("restarts: %d", c.status.RestartCount)}
 	if d == nil {
 		return all
 	}
-	all = append(all, fmt.Sprintf("exit code %d, reason %q", d.ExitCode, plain(d.Reason, maxEvidence/4)))
+	return append(all, lastWords(d)...)
+}
+
+// lastWords is what a container left behind. Its output may contain anything, secrets
+// included, so it is here and nowhere else.
+func lastWords(d *corev1.ContainerStateTerminated) []string {
+	all := []string{fmt.Sprintf("exit code %d, reason %q", d.ExitCode, plain(d.Reason, maxEvidence/4))}
 	if out := lastLine(d.Message); out != "" {
 		all = append(all, "last output: "+out)
 	}

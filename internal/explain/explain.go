@@ -22,7 +22,7 @@ import (
 // Code says which of the known causes it is.
 type Code string
 
-// The causes that pods tell about.
+// The causes that pods and jobs tell about.
 const (
 	// MissingConfigMap and MissingSecret: the environment refers to what does not exist.
 	MissingConfigMap Code = "MissingConfigMap"
@@ -41,6 +41,8 @@ const (
 	CrashLoop Code = "CrashLoop"
 	// OOMKilled: the container is killed for its use of memory.
 	OOMKilled Code = "OOMKilled"
+	// JobFailed: a job has failed, every try of it.
+	JobFailed Code = "JobFailed"
 
 	// ReadinessFailing: the container runs and its readiness probe fails.
 	ReadinessFailing Code = "ReadinessFailing"
@@ -195,7 +197,7 @@ func depth(c Code) int {
 		return 0
 	case ImageNotFound, ImageAuth, RegistryUnreachable, ImagePull:
 		return 1
-	case CrashLoop, OOMKilled:
+	case CrashLoop, OOMKilled, JobFailed:
 		return 2
 	case ReadinessFailing:
 		return 3

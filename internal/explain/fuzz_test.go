@@ -34,24 +34,7 @@ func FuzzPods(f *testing.F) {
 				Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}, Terminated: end(3, died, marker, 0)}})),
 		}
 		causes, _ := Pods(all, noon)
-		for _, c := range causes {
-			if len(c.Sentence) > 512 || len(c.Fix) > 512 || c.Sentence == "" || c.Fix == "" {
-				t.Errorf("%d and %d bytes, want 1 to 512: %q %q", len(c.Sentence), len(c.Fix), c.Sentence, c.Fix)
-			}
-			for _, text := range []string{c.Sentence, c.Fix, c.Path, c.Value} {
-				if strings.Contains(text, marker) {
-					t.Errorf("output outside of the evidence: %q", text)
-				}
-			}
-			if !utf8.ValidString(c.Sentence) || strings.ContainsAny(c.Sentence, "\n\r\x00") {
-				t.Errorf("not one plain line: %q", c.Sentence)
-			}
-			for _, text := range c.Evidence {
-				if len(text) > 2*maxEvidence || !utf8.ValidString(text) {
-					t.Errorf("evidence of %d bytes: %q", len(text), text)
-				}
-			}
-		}
+		wellSaid(t, causes, marker)
 		for i, p := range all {
 			all[i] = Project(p)
 		}
@@ -60,4 +43,65 @@ func FuzzPods(f *testing.F) {
 			t.Errorf("causes (-whole +projected):\n%s", diff)
 		}
 	})
+}
+
+// FuzzJob holds whatever is said about a job that failed, and by its pods.
+func FuzzJob(f *testing.F) {
+	f.Add("BackoffLimitExceeded", "Job has reached the specified backoff limit", "Error", "", "app", int32(3))
+	f.Add("PodFailurePolicy", strings.Repeat("x", 5000), "OOMKilled", "", "side", int32(0))
+	f.Add("DeadlineExceeded", "\xff\xfe\u2028\u200b", "Unknown", "Evicted", strings.Repeat("é", 900), int32(137))
+	f.Add("\xff"+strings.Repeat("é", 900), "", "StartError", "\x00", "\n", int32(-1))
+	const marker = "S3CR3T-0UTPUT"
+	f.Fuzz(func(t *testing.T, reason, message, died, lost, name string, code int32) {
+		for _, text := range []string{reason, message, died, lost, name} {
+			if strings.Contains(text, marker) {
+				t.Skip("the marker is for the output alone")
+			}
+		}
+		output := message + "\n" + marker + message + "\n"
+		job := migrate(became("Failed", "True", reason, marker+message))
+		all := []*corev1.Pod{
+			try("migrate-a", exited(1), created(age)),
+			try("migrate-b", terminated(end(code, died, output, time.Minute)), phase("Failed", lost), func(p *corev1.Pod) {
+				p.Status.Message = marker + message
+				p.Spec.Containers[0].Name, p.Status.ContainerStatuses[0].Name = name, name
+			}, created(time.Minute)),
+		}
+		causes, _ := Job(job, all, noon)
+		if len(causes) != 1 {
+			t.Errorf("%d causes, want one", len(causes))
+		}
+		wellSaid(t, causes, marker)
+		for i, p := range all {
+			all[i] = Project(p)
+		}
+		projected, _ := Job(job, all, noon)
+		if diff := cmp.Diff(causes, projected); diff != "" {
+			t.Errorf("causes (-whole +projected):\n%s", diff)
+		}
+	})
+}
+
+// wellSaid checks what holds for all causes: texts are bounded and plain, and what is
+// secret is in the evidence alone.
+func wellSaid(t *testing.T, causes []Cause, secret string) {
+	t.Helper()
+	for _, c := range causes {
+		if len(c.Sentence) > 512 || len(c.Fix) > 512 || c.Sentence == "" || c.Fix == "" {
+			t.Errorf("%d and %d bytes, want 1 to 512: %q %q", len(c.Sentence), len(c.Fix), c.Sentence, c.Fix)
+		}
+		for _, text := range []string{c.Sentence, c.Fix, c.Path, c.Value} {
+			if strings.Contains(text, secret) {
+				t.Errorf("output outside of the evidence: %q", text)
+			}
+		}
+		if !utf8.ValidString(c.Sentence) || strings.ContainsAny(c.Sentence, "\n\r\x00") {
+			t.Errorf("not one plain line: %q", c.Sentence)
+		}
+		for _, text := range c.Evidence {
+			if len(text) > 2*maxEvidence || !utf8.ValidString(text) {
+				t.Errorf("evidence of %d bytes: %q", len(text), text)
+			}
+		}
+	}
 }

@@ -12,8 +12,8 @@ import (
 // keptLabels are those by which a pod is found and told from pods of other workloads.
 var keptLabels = []string{appsapi.LabelManagedBy, appsapi.LabelInstance, appsapi.LabelWorkload}
 
-// Project returns a new pod with only what [Pods] and the verdict about a pod read. A
-// cache is made of pods that are well, so about those it keeps next to nothing.
+// Project returns a new pod with only what [Pods], [Job] and the verdict about a pod read.
+// A cache is made of pods that are well, so about those it keeps next to nothing.
 func Project(pod *corev1.Pod) *corev1.Pod {
 	if pod == nil {
 		return nil
@@ -33,7 +33,10 @@ func Project(pod *corev1.Pod) *corev1.Pod {
 			metav1.SetMetaDataLabel(&p.ObjectMeta, name, value)
 		}
 	}
-	if isOver(pod) || isReady(pod) && !hasCrashed(pod) {
+	if hasFailed(pod) {
+		p.Status.Message = strings.Clone(plain(pod.Status.Message, maxEvidence))
+	}
+	if isOver(pod) || isReady(pod) && !hasCrashed(pod) && !hasFailed(pod) {
 		p.Status.Conditions = projectConditions(pod, corev1.PodReady)
 		return p
 	}

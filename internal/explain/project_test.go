@@ -47,6 +47,25 @@ func TestProjectKeepsTheCauses(t *testing.T) {
 	}
 }
 
+func TestProjectKeepsTheCausesOfJobs(t *testing.T) {
+	for name, tc := range jobStories() {
+		t.Run(name, func(t *testing.T) {
+			var small, smaller []*corev1.Pod
+			for _, p := range tc.pods {
+				small = append(small, Project(p))
+				smaller = append(smaller, Project(Project(p)))
+			}
+			got, again := Job(tc.job, small, noon)
+			if diff := cmp.Diff(tc.want, got); diff != "" || !again.Equal(tc.again) {
+				t.Errorf("again %s, want %s; causes (-whole +projected):\n%s", again, tc.again, diff)
+			}
+			if diff := cmp.Diff(small, smaller); diff != "" {
+				t.Errorf("a second projection takes more away (-once +twice):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestProject(t *testing.T) {
 	sick := pod("web-1", running(age), requests("cpu", "1"), limits("64Mi"),
 		restarted(2, end(1, "Error", "first\nlast\n", time.Minute)),
@@ -61,6 +80,8 @@ func TestProject(t *testing.T) {
 		})
 	labels := map[string]string{"app.kubernetes.io/managed-by": "holdfast", "apps.holdfast.dev/workload": "deployment-web"}
 	meta := metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "uid-web-1", ResourceVersion: "7", CreationTimestamp: ago(age), Labels: labels}
+	said := func(p *corev1.Pod) { p.Status.Message = "The node was low on memory" }
+	notReady := []corev1.PodCondition{{Type: "Ready", Status: "False", LastTransitionTime: ago(unready)}}
 	gone := meta
 	gone.DeletionTimestamp = new(ago(time.Second))
 	cases := map[string]struct{ pod, want *corev1.Pod }{
@@ -99,8 +120,31 @@ func TestProject(t *testing.T) {
 		}},
 		"being deleted": {pod("web-1", deleted), &corev1.Pod{
 			ObjectMeta: gone,
-			Status: corev1.PodStatus{Phase: "Pending", Conditions: []corev1.PodCondition{
-				{Type: "Ready", Status: "False", LastTransitionTime: ago(unready)}}},
+			Status:     corev1.PodStatus{Phase: "Pending", Conditions: notReady},
+		}},
+		"failed": {pod("web-1", exited(3), phase("Failed", "")), &corev1.Pod{
+			ObjectMeta: meta,
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "shop/web:2"}}},
+			Status: corev1.PodStatus{
+				Phase: "Failed",
+				Conditions: []corev1.PodCondition{
+					{Type: "PodScheduled", Status: "True", LastTransitionTime: ago(age)},
+					{Type: "ContainersReady", Status: "False", LastTransitionTime: ago(unready)},
+					{Type: "Ready", Status: "False", LastTransitionTime: ago(unready)},
+				},
+				ContainerStatuses: []corev1.ContainerStatus{{
+					Name: "app", Image: "docker.io/shop/web:2", Started: new(false),
+					State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", FinishedAt: ago(time.Minute)}},
+				}},
+			},
+		}},
+		"evicted": {pod("web-1", exited(137), phase("Failed", "Evicted"), said), &corev1.Pod{
+			ObjectMeta: meta,
+			Status:     corev1.PodStatus{Phase: "Failed", Reason: "Evicted", Message: "The node was low on memory", Conditions: notReady},
+		}},
+		"evicted and being deleted": {pod("web-1", exited(137), phase("Failed", "Evicted"), said, deleted), &corev1.Pod{
+			ObjectMeta: gone,
+			Status:     corev1.PodStatus{Phase: "Failed", Reason: "Evicted", Conditions: notReady},
 		}},
 	}
 	for name, tc := range cases {

@@ -13,21 +13,6 @@ import (
 // Progressing; the API has no constant for it.
 const reasonDeadline = "ProgressDeadlineExceeded"
 
-// Satisfied says whether those that depend on a Deployment may go on: a majority of the
-// pods asked for is ready at the revision asked for. Ready pods are not counted by
-// revision, so every old pod is taken for a ready one and subtracted.
-func Satisfied(d *appsv1.Deployment) bool {
-	if d == nil || d.Status.ObservedGeneration < d.Generation {
-		return false
-	}
-	want := replicas(d)
-	if want == 0 {
-		return true
-	}
-	old := d.Status.Replicas - d.Status.UpdatedReplicas
-	return d.Status.ReadyReplicas-old >= want/2+1
-}
-
 // ofDeployment asks in this order, because each answer makes the later ones moot:
 //
 //	held? --> going away? --> status about this spec? --> given up? --> all pods there?

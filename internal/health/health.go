@@ -10,6 +10,7 @@ import (
 	"reflect"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,8 +70,8 @@ func Moves(before, after runtime.Object) bool {
 		!equality.Semantic.DeepEqual(a.Spec.Template, b.Spec.Template)
 }
 
-// Of judges an object. Deployments, Services and Pods have rules; everything else, and
-// no object at all, is Unknown.
+// Of judges an object. Deployments, Jobs, CronJobs, Services and Pods have rules;
+// everything else, and no object at all, is Unknown.
 func Of(obj runtime.Object) Verdict {
 	if isNil(obj) {
 		return unknown("There is no object, so nothing is known about its health")
@@ -78,6 +79,10 @@ func Of(obj runtime.Object) Verdict {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
 		return ofDeployment(o)
+	case *batchv1.Job:
+		return ofJob(o)
+	case *batchv1.CronJob:
+		return ofCronJob(o)
 	case *corev1.Service:
 		return ofService(o)
 	case *corev1.Pod:

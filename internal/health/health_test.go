@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -246,6 +247,8 @@ func TestOfAnythingElse(t *testing.T) {
 	}{
 		"nothing":               {nil, nothing},
 		"no Deployment":         {(*appsv1.Deployment)(nil), nothing},
+		"no Job":                {(*batchv1.Job)(nil), nothing},
+		"no CronJob":            {(*batchv1.CronJob)(nil), nothing},
 		"no Service":            {(*corev1.Service)(nil), nothing},
 		"no Pod":                {(*corev1.Pod)(nil), nothing},
 		"no Secret":             {(*corev1.Secret)(nil), nothing},
@@ -289,35 +292,6 @@ func TestWorst(t *testing.T) {
 			rand.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 			if got := Worst(shuffled...).Status; got != tc.want.Status {
 				t.Errorf("in another order: %s, want %s", got, tc.want.Status)
-			}
-		})
-	}
-}
-
-func TestSatisfied(t *testing.T) {
-	cases := map[string]struct {
-		obj  *appsv1.Deployment
-		want bool
-	}{
-		"no Deployment":                            {nil, false},
-		"the only pod is ready":                    {deployment(nil, counts{1, 1, 1, 1}), true},
-		"the only pod is not ready":                {deployment(nil, counts{1, 1, 0, 0}), false},
-		"two of three":                             {deployment(new(int32(3)), counts{3, 3, 2, 0}), true},
-		"one of three":                             {deployment(new(int32(3)), counts{3, 3, 1, 1}), false},
-		"half is not a majority":                   {deployment(new(int32(4)), counts{4, 4, 2, 2}), false},
-		"three of four":                            {deployment(new(int32(4)), counts{4, 4, 3, 3}), true},
-		"all ready, all old":                       {deployment(new(int32(3)), counts{3, 0, 3, 3}), false},
-		"one new pod might be the one not ready":   {deployment(new(int32(3)), counts{4, 2, 3, 3}), false},
-		"two new pods are ready beside an old one": {deployment(new(int32(3)), counts{3, 2, 3, 3}), true},
-		"ready, but the change was not seen":       {deployment(new(int32(3)), counts{3, 3, 3, 3}, unseen), false},
-		"none asked for":                           {deployment(new(int32(0)), counts{}), true},
-		"none asked for, one still there":          {deployment(new(int32(0)), counts{1, 0, 0, 0}), true},
-		"none asked for, but not seen":             {deployment(new(int32(0)), counts{}, unseen), false},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got := Satisfied(tc.obj); got != tc.want {
-				t.Errorf("satisfied: %t, want %t", got, tc.want)
 			}
 		})
 	}

@@ -1,0 +1,187 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// appContainer is the container that a job is about. Others were put into its pods by
+// somebody else and have to be named.
+const appContainer = "app"
+
+// reasonEvicted is the reason of a pod whose node needed back what it used.
+const reasonEvicted = "Evicted"
+
+// Job explains why a job has not done its work. One that has failed has one cause, told
+// by how its newest failed pod ended: none of its pods is tried again, so what else they
+// say helps nobody. While it runs, its pods are explained like any others. A job that is
+// done, or being deleted, has nothing to explain, whatever its earlier tries came to.
+//
+// again is as for [Pods].
+func Job(job *batchv1.Job, pods []*corev1.Pod, now time.Time) (causes []Cause, again time.Time) {
+	if job == nil || job.DeletionTimestamp != nil || jobCondition(job, batchv1.JobComplete) != nil {
+		return nil, time.Time{}
+	}
+	if c := jobCondition(job, batchv1.JobFailed); c != nil {
+		return []Cause{failure(job, c, newestFailed(pods))}, time.Time{}
+	}
+	return Pods(pods, now)
+}
+
+// failure is about a job that has failed. The pod is nil if none is left to tell.
+func failure(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) Cause {
+	began := c.LastTransitionTime.Time
+	if began.IsZero() {
+		began = job.CreationTimestamp.Time
+	}
+	sentence := fmt.Sprintf("Job %s/%s failed: %s", job.Namespace, job.Name, whyFailed(job, c, pod))
+	fix := fmt.Sprintf("Look at the log: kubectl logs -n %s job/%s; then correct the job, or delete the Job to run it again", job.Namespace, job.Name)
+	return Cause{
+		Code:   JobFailed,
+		Object: Object{Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: job.UID},
+		Path:   "status.conditions", Value: plain(c.Reason, maxEvidence/4), Since: began,
+		Sentence: plain(sentence, maxSentence), Fix: plain(fix, maxSentence),
+		Evidence: tries(job, c, pod),
+	}
+}
+
+// whyFailed does not ask the pods of a job that took too long: how they ended was then
+// decided by those who ended them.
+func whyFailed(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) string {
+	if c.Reason == batchv1.JobReasonDeadlineExceeded {
+		if limit := job.Spec.ActiveDeadlineSeconds; limit != nil {
+			return fmt.Sprintf("it took longer than %d s", *limit)
+		}
+		return "it took longer than activeDeadlineSeconds allows"
+	}
+	if why := whyEnded(pod); why != "" {
+		return why
+	}
+	switch c.Reason {
+	case batchv1.JobReasonBackoffLimitExceeded:
+		return "every try failed"
+	case batchv1.JobReasonPodFailurePolicy:
+		return "its pods failed in a way that is not tried again"
+	}
+	return "see its conditions"
+}
+
+// whyEnded is how a failed pod ended, in words that follow those about its job; empty if
+// the pod does not tell.
+func whyEnded(pod *corev1.Pod) string {
+	switch {
+	case pod == nil:
+		return ""
+	case pod.Status.Reason == reasonEvicted:
+		return "its pod was evicted by its node"
+	case pod.Status.Reason != "":
+		return "its pod was turned away or ended by its node"
+	}
+	c, d := culprit(pod)
+	if d == nil {
+		return ""
+	}
+	which := "its container"
+	if c.first {
+		which = "its init container"
+	}
+	if c.first || c.status.Name != appContainer {
+		which += " " + short(c.status.Name)
+	}
+	return which + " " + c.end(d)
+}
+
+// end is how the container ended.
+func (c container) end(d *corev1.ContainerStateTerminated) string {
+	switch {
+	case d.Reason == reasonOOMKilled:
+		if limit, ok := c.spec.Resources.Limits[corev1.ResourceMemory]; ok {
+			return fmt.Sprintf("was killed because it used more than its memory limit of %s", limit.String())
+		}
+		return "was killed for its use of memory"
+	case d.Reason == reasonLost || d.Reason == reasonStatusUnknown:
+		return "was lost, and how it ended is not known"
+	case d.Reason == reasonStartError || d.Reason == reasonCannotRun:
+		return fmt.Sprintf("cannot be started: its command failed before it ran (exit code %d)", d.ExitCode)
+	case d.ExitCode == exitKilled || d.ExitCode == exitEnded:
+		return fmt.Sprintf("was killed (exit code %d)", d.ExitCode)
+	}
+	return fmt.Sprintf("ended with exit code %d", d.ExitCode)
+}
+
+// culprit is the container that a pod failed for, and its end; nil if there is none. The
+// job's own container goes first, then those that had to end before it. A sidecar does
+// not make a pod fail, and is killed when the others have ended.
+func culprit(pod *corev1.Pod) (container, *corev1.ContainerStateTerminated) {
+	var all []container
+	for i := range pod.Status.InitContainerStatuses {
+		if c := containerOf(pod, true, i); c.first {
+			all = append(all, c)
+		}
+	}
+	for i := range pod.Status.ContainerStatuses {
+		c := containerOf(pod, false, i)
+		if c.status.Name == appContainer {
+			all = append([]container{c}, all...)
+			continue
+		}
+		all = append(all, c)
+	}
+	for _, c := range all {
+		if d, _ := c.death(); d != nil && (d.ExitCode != 0 || d.Reason == reasonOOMKilled) {
+			return c, d
+		}
+	}
+	return container{}, nil
+}
+
+// tries is what else is known about a job that has failed. The output of its newest pod
+// may contain anything, secrets included, so it is here and nowhere else.
+func tries(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) []string {
+	all := evidence(fmt.Sprintf("tries: %d", job.Status.Failed), c.Message)
+	if pod == nil {
+		return all
+	}
+	all = append(all, "newest failed pod: "+pod.Name)
+	if pod.Status.Reason != "" {
+		return append(all, evidence(fmt.Sprintf("reason %q", plain(pod.Status.Reason, maxEvidence/4)), pod.Status.Message)...)
+	}
+	if _, d := culprit(pod); d != nil {
+		all = append(all, lastWords(d)...)
+	}
+	return all
+}
+
+// newestFailed is the last pod that failed by itself: one that is being deleted was told
+// to end, and is gone soon. It does not depend on the order of the pods.
+func newestFailed(pods []*corev1.Pod) *corev1.Pod {
+	var newest *corev1.Pod
+	for _, pod := range pods {
+		if pod == nil || !hasFailed(pod) {
+			continue
+		}
+		if newest == nil || cmp.Or(pod.CreationTimestamp.Compare(newest.CreationTimestamp.Time), cmp.Compare(pod.Name, newest.Name)) > 0 {
+			newest = pod
+		}
+	}
+	return newest
+}
+
+// hasFailed says whether a pod has failed and stays to tell why.
+func hasFailed(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil
+}
+
+// jobCondition is the condition of a Job if it is True.
+func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		if c := &job.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
