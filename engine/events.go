@@ -27,34 +27,36 @@ type occurrence struct {
 	reason string
 	action string
 	note   string
+	// component that it is about; none is the whole application.
+	component string
 }
 
 func created(component string, children []string) occurrence {
-	return occurrence{corev1.EventTypeNormal, "ComponentCreated", "Apply", fmt.Sprintf("Created %s of component %q", strings.Join(children, " and "), component)}
+	return occurrence{corev1.EventTypeNormal, "ComponentCreated", "Apply", fmt.Sprintf("Created %s of component %q", strings.Join(children, " and "), component), component}
 }
 
 func updated(component string, children []string) occurrence {
-	return occurrence{corev1.EventTypeNormal, "ComponentUpdated", "Apply", fmt.Sprintf("Updated %s of component %q", strings.Join(children, " and "), component)}
+	return occurrence{corev1.EventTypeNormal, "ComponentUpdated", "Apply", fmt.Sprintf("Updated %s of component %q", strings.Join(children, " and "), component), component}
 }
 
 func adopted(component string, children []string) occurrence {
-	return occurrence{corev1.EventTypeNormal, "ComponentAdopted", "Adopt", fmt.Sprintf("Took over %s as component %q", strings.Join(children, " and "), component)}
+	return occurrence{corev1.EventTypeNormal, "ComponentAdopted", "Adopt", fmt.Sprintf("Took over %s as component %q", strings.Join(children, " and "), component), component}
 }
 
 func pruned(component string, children []string) occurrence {
-	return occurrence{corev1.EventTypeNormal, "ComponentPruned", "Prune", fmt.Sprintf("Deleted %s, which component %q no longer has", strings.Join(children, " and "), component)}
+	return occurrence{corev1.EventTypeNormal, "ComponentPruned", "Prune", fmt.Sprintf("Deleted %s, which component %q no longer has", strings.Join(children, " and "), component), component}
 }
 
 func becameReady(message string) occurrence {
-	return occurrence{corev1.EventTypeNormal, "ComponentReady", "Rollout", message}
+	return occurrence{corev1.EventTypeNormal, "ComponentReady", "Rollout", message, ""}
 }
 
 func trouble(reason, message string) occurrence {
-	return occurrence{corev1.EventTypeWarning, reason, "Reconcile", message}
+	return occurrence{corev1.EventTypeWarning, reason, "Reconcile", message, ""}
 }
 
 func fight(namespace string, id desired.ID) occurrence {
-	return occurrence{corev1.EventTypeWarning, "RepairThrottled", "Repair", quarrel(namespace, id)}
+	return occurrence{corev1.EventTypeWarning, "RepairThrottled", "Repair", quarrel(namespace, id), ""}
 }
 
 // quarrel is said in an event when it begins, and in the status while it lasts.
@@ -116,19 +118,26 @@ func verdictOccurrence(before, after *appsapi.ApplicationStatus) (occurrence, bo
 type recorder struct{ events.EventRecorder }
 
 func (r recorder) tell(ctx context.Context, app client.Object, gvk schema.GroupVersionKind, done outcome, before, after *appsapi.ApplicationStatus) {
-	// Events of the same reason about the same reference are counted, not told again. What
-	// happens to another generation is news; what flaps within one is not.
-	regarding := &corev1.ObjectReference{
-		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind,
-		Namespace: app.GetNamespace(), Name: app.GetName(), UID: app.GetUID(),
-		FieldPath: fmt.Sprintf("metadata.generation(%d)", app.GetGeneration()),
-	}
 	log := ctrl.LoggerFrom(ctx)
 	for _, o := range occurrences(app.GetNamespace(), done, before, after) {
 		if len(o.note) > maxNote {
 			o.note = o.note[:maxNote]
 		}
 		log.Info("Application changed", "reason", o.reason, "note", o.note)
-		r.Eventf(regarding, nil, o.kind, o.reason, o.action, "%s", o.note)
+		r.Eventf(regarding(app, gvk, o.component), nil, o.kind, o.reason, o.action, "%s", o.note)
+	}
+}
+
+// regarding is what an event is about. Events of the same reason about the same reference
+// are counted, not told again: what happens to another generation or component is news,
+// what flaps within one is not.
+func regarding(app client.Object, gvk schema.GroupVersionKind, component string) *corev1.ObjectReference {
+	path := fmt.Sprintf("metadata.generation(%d)", app.GetGeneration())
+	if component != "" {
+		path += fmt.Sprintf(".spec.components{%s}", component)
+	}
+	return &corev1.ObjectReference{
+		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind,
+		Namespace: app.GetNamespace(), Name: app.GetName(), UID: app.GetUID(), FieldPath: path,
 	}
 }

@@ -25,13 +25,28 @@ type Kind[T Object] struct {
 	// Components says what an object consists of. It must not change the object.
 	Components func(T) []Component
 	// Report writes into the status of the object what its kind shows beyond
-	// ApplicationStatus.
+	// ApplicationStatus and StackStatus; nil means nothing.
 	Report func(T, []ComponentStatus)
+	// History says what of an object is remembered and how many earlier ones are, 0 for
+	// the usual 10; nil means nothing is.
+	History func(T) (spec any, limit int32)
+}
+
+// Stack is an object of a kind with several components.
+type Stack interface {
+	Object
+	// StackStatus is the part of its status that is about them; the engine writes it.
+	StackStatus() *appsapi.StackStatus
 }
 
 // ComponentStatus is what was seen of one component.
 type ComponentStatus struct {
 	Name string
+	Type appsapi.ComponentType
+	// ResourceName is the name of the child that runs the pods.
+	ResourceName string
+	// Health is that of the component, and Reason and Message why.
+	Health, Reason, Message string
 	// Wanted, Replicas, Ready and Available count pods.
 	Wanted, Replicas, Ready, Available int32
 	// Selector finds the pods, in the syntax of kubectl.
@@ -47,6 +62,8 @@ type Options struct {
 	// MaxBackoff bounds the time between two tries of what the API server refuses; 0
 	// means 5 minutes.
 	MaxBackoff time.Duration
+	// Namespace is the operator's own; "" means holdfast-system.
+	Namespace string
 }
 
 func (o Options) withDefaults() Options {
@@ -55,6 +72,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxBackoff == 0 {
 		o.MaxBackoff = 5 * time.Minute
+	}
+	if o.Namespace == "" {
+		o.Namespace = "holdfast-system"
 	}
 	return o
 }

@@ -31,6 +31,9 @@ func everything(kinds []Object) []client.Object {
 		all = append(all, c.object)
 	}
 	all = append(all, pod)
+	for _, kind := range sources {
+		all = append(all, sourceMetadata(kind))
+	}
 	for _, k := range kinds {
 		all = append(all, k)
 	}

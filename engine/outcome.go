@@ -23,10 +23,13 @@ type change struct {
 // outcome is what became of a plan.
 type outcome struct {
 	namespace string
+	plan      rollout.Plan
+	invalid   error        // no plan can be made
 	seen      rollout.Seen // with the answers to our writes
 	changes   []change
 	errors    map[desired.ID]error
 	failed    error // nothing could be seen
+	other     error // about the object itself or its history
 	wait      time.Duration
 	fights    []desired.ID
 	// asked are the generations in which our wishes are, see apply.Result.
@@ -36,6 +39,9 @@ type outcome struct {
 }
 
 func newOutcome(namespace string, seen rollout.Seen) outcome {
+	if seen == nil {
+		seen = rollout.Seen{}
+	}
 	return outcome{
 		namespace: namespace, seen: seen,
 		errors: map[desired.ID]error{}, asked: map[desired.ID]int64{}, contested: map[desired.ID]bool{},
@@ -75,6 +81,9 @@ func (o *outcome) add(component string, id desired.ID, result apply.Result, err 
 // err is what the queue must try again; what waits for others is looked at again anyway.
 func (o *outcome) err() error {
 	errs := []error{o.failed}
+	if !errors.Is(o.other, apply.ErrStale) {
+		errs = append(errs, o.other)
+	}
 	for _, err := range o.errors {
 		if !waits(err) && !errors.Is(err, apply.ErrStale) {
 			errs = append(errs, err)
@@ -92,6 +101,9 @@ func waits(err error) bool {
 
 // stale is set when a decision met a world that had moved on.
 func (o *outcome) stale() bool {
+	if errors.Is(o.other, apply.ErrStale) {
+		return true
+	}
 	for _, err := range o.errors {
 		if errors.Is(err, apply.ErrStale) {
 			return true
@@ -108,6 +120,16 @@ func (o *outcome) blocked() bool {
 		}
 	}
 	return false
+}
+
+// step is what was planned for a component.
+func (o *outcome) step(component string) rollout.Step {
+	for _, s := range o.plan.Steps {
+		if s.Component == component {
+			return s
+		}
+	}
+	return rollout.Step{}
 }
 
 // child returns a child as it is now, or nil.

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
@@ -42,6 +41,8 @@ type reconciler[T Object] struct {
 	backoff *backoff
 	stale   workqueue.TypedRateLimiter[ctrl.Request] // apart from backoff: nothing failed
 	written written[T]
+	// contents are those of the ConfigMaps and Secrets that pods take configuration from.
+	contents *contents
 }
 
 // Reconcile looks, decides, writes and reports.
@@ -51,25 +52,31 @@ func (r *reconciler[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 		r.backoff.note(req, err)
 		return ctrl.Result{}, err
 	}
-	if obj == nil || (*obj).GetDeletionTimestamp() != nil {
-		return ctrl.Result{}, nil // the garbage collector does the rest
+	if obj == nil {
+		return ctrl.Result{}, nil
 	}
 	app := *obj
 	owner := r.owner(app)
-	var components []desired.Component
-	for _, c := range r.kind.Components(app) {
-		components = append(components, desired.For(owner, c))
+	if app.GetDeletionTimestamp() != nil {
+		return r.finish(ctx, req, app, owner)
 	}
-	seen, err := r.observe(ctx, owner, components)
-	done := outcome{seen: seen, failed: err}
+	o, err := r.observe(ctx, app, owner)
+	done := newOutcome(owner.Namespace, o.seen)
 	if err == nil {
-		done = r.execute(ctx, app, owner, rollout.For(owner, components, seen), seen)
+		r.act(ctx, app, owner, &o, &done)
+	} else {
+		done.failed = err
 	}
 	if done.stale() && r.stale.NumRequeues(req) < staleInARow {
 		// Decided on something that was not so any more: no verdict, look again.
 		return ctrl.Result{RequeueAfter: r.stale.When(req)}, nil
 	}
-	report, err := r.report(ctx, app, components, done)
+	report, err := r.report(ctx, app, owner, &o, &done)
+	return r.result(req, report, &done, err)
+}
+
+// result says when to look again.
+func (r *reconciler[T]) result(req ctrl.Request, report report, done *outcome, err error) (ctrl.Result, error) {
 	if err = errors.Join(done.err(), err); err != nil {
 		r.backoff.note(req, err)
 		return ctrl.Result{}, err
@@ -78,7 +85,33 @@ func (r *reconciler[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 		return ctrl.Result{RequeueAfter: r.stale.When(req)}, nil
 	}
 	r.stale.Forget(req)
-	return ctrl.Result{RequeueAfter: r.next(report, done)}, nil
+	return ctrl.Result{RequeueAfter: r.next(report, *done)}, nil
+}
+
+// act plans and does what is planned.
+func (r *reconciler[T]) act(ctx context.Context, app T, owner desired.Owner, o *observed, done *outcome) {
+	plan, err := rollout.For(rollout.Input{Owner: owner, Components: o.components, Seen: o.seen, KeepJobs: o.keepJobs})
+	done.plan, done.invalid = plan, err
+	if err != nil || len(plan.Steps) == 0 {
+		return // what can never work, or hands off
+	}
+	// Before the first child: one that is deleted at once must find its order.
+	if err := r.holdDeletion(ctx, app, rollout.Ordered(o.components, o.seen)); err != nil {
+		done.other = err
+		return
+	}
+	if err := r.remember(ctx, owner, o); err != nil {
+		done.other = err
+		return
+	}
+	r.execute(ctx, app, owner, plan, done)
+	if len(done.errors) > 0 {
+		return // prune only after everything else succeeded
+	}
+	for _, p := range plan.Prune {
+		r.remove(ctx, app, owner, p.Component, p.Child, done)
+	}
+	done.other = r.forget(ctx, owner, o)
 }
 
 // get returns the object as we know it best, or nil when it is gone.
@@ -87,6 +120,7 @@ func (r *reconciler[T]) get(ctx context.Context, req ctrl.Request) (*T, error) {
 	err := r.client.Get(ctx, req.NamespacedName, obj)
 	if apierrors.IsNotFound(err) {
 		r.applier.Forget(r.written.forget(req.NamespacedName))
+		r.contents.use(req.NamespacedName, nil)
 		return nil, nil
 	}
 	if err != nil {
@@ -104,38 +138,16 @@ func (r *reconciler[T]) owner(obj T) desired.Owner {
 	}
 }
 
-// observe reads every child once; nothing later reads again.
-func (r *reconciler[T]) observe(ctx context.Context, owner desired.Owner, components []desired.Component) (rollout.Seen, error) {
-	seen := rollout.Seen{}
-	for _, c := range components {
-		ids := c.Absent
-		for _, child := range c.Children {
-			ids = append(ids[:len(ids):len(ids)], child.ID)
-		}
-		for _, id := range ids {
-			obj, err := r.applier.Observe(ctx, owner, id)
-			if err != nil {
-				return nil, err
-			}
-			if obj != nil {
-				seen[id] = obj
-			}
-		}
-	}
-	return seen, nil
-}
-
-// execute applies the plan: all children of a component at once, then what it must not
-// have.
-func (r *reconciler[T]) execute(ctx context.Context, app T, owner desired.Owner, plan rollout.Plan, seen rollout.Seen) outcome {
-	done := newOutcome(owner.Namespace, seen)
+// execute applies the steps of a plan: all children of a component at once, then what it
+// must not have.
+func (r *reconciler[T]) execute(ctx context.Context, app T, owner desired.Owner, plan rollout.Plan, done *outcome) {
 	for _, step := range plan.Steps {
 		results := make([]apply.Result, len(step.Apply))
 		errs := make([]error, len(step.Apply))
 		var group sync.WaitGroup
 		for i, child := range step.Apply {
-			current, _ := seen[child.ID].(client.Object)
-			group.Go(func() { results[i], errs[i] = r.applier.Apply(ctx, owner, child, current) })
+			current, _ := done.seen[child.ID].(client.Object)
+			group.Go(func() { results[i], errs[i] = r.applier.Apply(ctx, owner, child.Child, current, child.HoldPods) })
 		}
 		group.Wait()
 		failed := false
@@ -147,13 +159,12 @@ func (r *reconciler[T]) execute(ctx context.Context, app T, owner desired.Owner,
 			continue
 		}
 		for _, id := range step.Remove {
-			r.remove(ctx, app, owner, step.Component, id, &done)
+			r.remove(ctx, app, owner, step.Component, id, done)
 		}
 	}
-	return done
 }
 
-// remove deletes a child that its component must not have, after asking the API server
+// remove deletes a child that the spec does not want, after asking the API server
 // whether that is still what the object says: the cache may be behind an edit.
 func (r *reconciler[T]) remove(ctx context.Context, app T, owner desired.Owner, component string, id desired.ID, done *outcome) {
 	current := r.kind.New()
@@ -174,20 +185,6 @@ func (r *reconciler[T]) remove(ctx context.Context, app T, owner desired.Owner, 
 		done.changes = append(done.changes, change{component, id, removedChange})
 		delete(done.seen, id)
 	}
-}
-
-// pods lists the pods of a component.
-func (r *reconciler[T]) pods(ctx context.Context, namespace string, c desired.Component) ([]*corev1.Pod, error) {
-	var list corev1.PodList
-	err := r.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{indexWorkload: c.WorkloadID})
-	if err != nil {
-		return nil, fmt.Errorf("list pods of %s %s: %w", c.Workload.Kind.Kind, c.Workload.Name, err)
-	}
-	pods := make([]*corev1.Pod, len(list.Items))
-	for i := range list.Items {
-		pods[i] = &list.Items[i]
-	}
-	return pods, nil
 }
 
 // next is when to look again although nothing happened; 0 means never.

@@ -4,17 +4,24 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/conditions"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/health"
+	"github.com/holdfast-dev/holdfast/internal/history"
+	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
 // report is what a pass over an object found.
@@ -23,42 +30,132 @@ type report struct {
 }
 
 // report judges, writes the status if that is a transition, and then tells.
-func (r *reconciler[T]) report(ctx context.Context, app T, components []desired.Component, done outcome) (report, error) {
+func (r *reconciler[T]) report(ctx context.Context, app T, owner desired.Owner, o *observed, done *outcome) (report, error) {
 	now, before := r.clock.Now(), app.ApplicationStatus()
 	var out report
 	var views []view
-	for _, c := range components {
+	for _, c := range o.components {
 		var pods []*corev1.Pod
 		if done.failed == nil {
 			pods, done.failed = r.pods(ctx, app.GetNamespace(), c)
 		}
-		v := assess(c, &done, pods, before.Causes, now)
-		if !v.again.IsZero() && (out.again.IsZero() || v.again.Before(out.again)) {
-			out.again = v.again
-		}
+		v := assess(c, done, pods, before.Causes, now)
+		out.sooner(v.again)
 		views = append(views, v)
 	}
-	after := status(before, app.GetGeneration(), views, &done, now)
-	if transition(before, after) {
-		if err := r.writeStatus(ctx, app, after, views); err != nil {
+	after := status(before, app.GetGeneration(), views, done, now)
+	out.sooner(again(after, deadline(views)))
+	if meta.IsStatusConditionTrue(after.Conditions, appsapi.ConditionReady) {
+		if err := r.wasHealthy(ctx, owner, o); err != nil {
 			return out, err
 		}
 	}
-	r.events.tell(ctx, app, r.gvk, done, before, after)
-	return out, nil
+	next := r.nextStatus(app, after, views, o, done.failed == nil)
+	return out, r.tell(ctx, app, next, done, before, after)
+}
+
+// reportDeletion says what a deletion waits for.
+func (r *reconciler[T]) reportDeletion(ctx context.Context, app T, down rollout.Teardown, done *outcome) (report, error) {
+	now, before := r.clock.Now(), app.ApplicationStatus()
+	s := summary{status: metav1.ConditionFalse, reason: appsapi.ReasonDeleting, message: "Components are deleted in reverse order", waits: true}
+	switch failed, ok := failure(nil, done); {
+	case ok:
+		s.message = failed.message
+	case done.failed != nil:
+		s.message = fmt.Sprintf("The state in the cluster could not be read: %v", done.failed)
+	case len(down.Waits) > 0:
+		s.message = down.Waits[0].Why
+	}
+	after := deletionStatus(before, app.GetGeneration(), s, now)
+	var out report
+	out.sooner(again(after, deletionDeadline))
+	next := app.DeepCopyObject().(T)
+	*next.ApplicationStatus() = *after
+	return out, r.tell(ctx, app, next, done, before, after)
+}
+
+// sooner notes a time at which to look again.
+func (r *report) sooner(t time.Time) {
+	if !t.IsZero() && (r.again.IsZero() || t.Before(r.again)) {
+		r.again = t
+	}
+}
+
+// nextStatus is the object with the status that it should have. What could not be seen
+// stays as it was said before, but for the health: that is not known.
+func (r *reconciler[T]) nextStatus(app T, after *appsapi.ApplicationStatus, views []view, o *observed, saw bool) T {
+	next := app.DeepCopyObject().(T)
+	*next.ApplicationStatus() = *after
+	stack, _ := any(next).(Stack)
+	if !saw {
+		if stack != nil {
+			forgetHealth(stack.StackStatus())
+		}
+		return next
+	}
+	others := byName(views)
+	statuses := make([]ComponentStatus, len(views))
+	for i := range views {
+		views[i].describe(others)
+		statuses[i] = views[i].status
+	}
+	if stack != nil {
+		fillStack(stack.StackStatus(), statuses, o.history)
+	}
+	if r.kind.Report != nil {
+		r.kind.Report(next, statuses)
+	}
+	return next
+}
+
+// tell writes the status if it is news, and then the events.
+func (r *reconciler[T]) tell(ctx context.Context, app, next T, done *outcome, before, after *appsapi.ApplicationStatus) error {
+	news := transition(before, after)
+	if was, ok := any(app).(Stack); ok && !news {
+		news = stackTransition(was.StackStatus(), any(next).(Stack).StackStatus())
+	}
+	if news {
+		if err := r.writeStatus(ctx, app, next); err != nil {
+			return err
+		}
+	}
+	r.events.tell(ctx, app, r.gvk, *done, before, after)
+	return nil
+}
+
+func forgetHealth(s *appsapi.StackStatus) {
+	for i := range s.Components {
+		c := &s.Components[i]
+		c.Health, c.Reason, c.Message = string(health.Unknown), appsapi.ReasonInternalError, ""
+	}
+}
+
+// fillStack writes what kinds with several components show.
+func fillStack(s *appsapi.StackStatus, components []ComponentStatus, h history.Plan) {
+	healthy := 0
+	s.Components = nil
+	for _, c := range components {
+		if c.Health == string(health.Healthy) {
+			healthy++
+		}
+		s.Components = append(s.Components, appsapi.ComponentStatus{
+			Name: c.Name, Type: c.Type, ResourceName: c.ResourceName, Health: c.Health,
+			Reason: c.Reason, Message: conditions.Trim(c.Message), Ready: c.Ready, Wanted: c.Wanted,
+		})
+	}
+	s.ComponentsReady = fmt.Sprintf("%d/%d", healthy, len(components))
+	if h.Current != nil {
+		s.CurrentRevision = strconv.FormatInt(h.Current.Revision, 10)
+	}
+	if h.Healthy != nil {
+		s.HealthyRevision = strconv.FormatInt(h.Healthy.Revision, 10)
+	}
 }
 
 // writeStatus replaces the status of exactly this object. It does not insist on the
 // resourceVersion: others may be busy with its metadata, and what we say about a
 // generation stays true.
-func (r *reconciler[T]) writeStatus(ctx context.Context, app T, after *appsapi.ApplicationStatus, views []view) error {
-	next := app.DeepCopyObject().(T)
-	*next.ApplicationStatus() = *after
-	statuses := make([]ComponentStatus, len(views))
-	for i, v := range views {
-		statuses[i] = v.status
-	}
-	r.kind.Report(next, statuses)
+func (r *reconciler[T]) writeStatus(ctx context.Context, app, next T) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(next)
 	if err != nil {
 		return fmt.Errorf("read status of %s %s: %w", r.gvk.Kind, klog.KObj(app), err)

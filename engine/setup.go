@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,22 +34,42 @@ import (
 // waits for them, it does not exit.
 const forever = time.Duration(math.MaxInt64)
 
-// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=deployments;controllerrevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=batch,resources=jobs;cronjobs,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// children are the kinds of child that are watched; pods are watched for what they tell.
+// childKind is a kind of child that is watched.
+type childKind struct {
+	object client.Object
+	list   func() client.ObjectList
+	kind   schema.GroupVersionKind
+}
+
+// Everything that is watched: children, pods for what they tell, and of what pods take
+// configuration from that it exists and changes.
 var (
-	children = []struct {
-		object client.Object
-		kind   schema.GroupVersionKind
-	}{
-		{&appsv1.Deployment{}, desired.KindDeployment},
-		{&corev1.Service{}, desired.KindService},
+	revisionKind = childKind{&appsv1.ControllerRevision{}, func() client.ObjectList { return &appsv1.ControllerRevisionList{} }, desired.KindRevision}
+
+	children = []childKind{
+		{&appsv1.Deployment{}, func() client.ObjectList { return &appsv1.DeploymentList{} }, desired.KindDeployment},
+		{&corev1.Service{}, func() client.ObjectList { return &corev1.ServiceList{} }, desired.KindService},
+		{&batchv1.Job{}, func() client.ObjectList { return &batchv1.JobList{} }, desired.KindJob},
+		{&batchv1.CronJob{}, func() client.ObjectList { return &batchv1.CronJobList{} }, desired.KindCronJob},
+		revisionKind,
 	}
-	pod = &corev1.Pod{}
+	pod     = &corev1.Pod{}
+	sources = []string{desired.RefConfigMap, desired.RefSecret}
 )
+
+// sourceMetadata is the metadata of a kind that pods take configuration from.
+func sourceMetadata(kind string) *metav1.PartialObjectMetadata {
+	m := &metav1.PartialObjectMetadata{}
+	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	return m
+}
 
 // Setup makes a manager run a kind. The manager's cache must be made with [Cache].
 func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
@@ -57,7 +78,7 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 	if err != nil {
 		return fmt.Errorf("set up a kind: %w", err)
 	}
-	if err := indexPods(mgr); err != nil {
+	if err := index(mgr); err != nil {
 		return err
 	}
 	limiter := newBackoff(o.MaxBackoff)
@@ -72,6 +93,8 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 		backoff: limiter,
 		stale:   workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, maxUnreachable),
 		written: written[T]{objects: map[types.UID]T{}, names: map[types.NamespacedName]types.UID{}},
+		contents: newContents(mgr.GetClient(), mgr.GetAPIReader(),
+			&contentKey{namespace: o.Namespace, reader: mgr.GetAPIReader(), writer: mgr.GetClient()}),
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(strings.ToLower(gvk.Kind)).
@@ -87,19 +110,30 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 	for _, child := range children {
 		b = b.Watches(child.object, childHandler{owner: gvk.GroupKind(), kind: child.kind, applier: r.applier}.handler())
 	}
+	for _, kind := range sources {
+		b = b.WatchesMetadata(sourceMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.contents.usersOf(kind)))
+	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("set up %s: %w", gvk.Kind, err)
 	}
 	return nil
 }
 
-// indexPods may be asked for by every kind; the index is one.
-func indexPods(mgr ctrl.Manager) error {
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), pod, indexWorkload, workloadOf)
-	if err != nil && !strings.Contains(err.Error(), "indexer conflict") {
-		return fmt.Errorf("index pods: %w", err)
+// index may be asked for by every kind; the indexes are the same.
+func index(mgr ctrl.Manager) error {
+	add := func(obj client.Object, field string, of client.IndexerFunc) error {
+		err := mgr.GetFieldIndexer().IndexField(context.Background(), obj, field, of)
+		if err != nil && !strings.Contains(err.Error(), "indexer conflict") {
+			return fmt.Errorf("index %T by %s: %w", obj, field, err)
+		}
+		return nil
 	}
-	return nil
+	for _, child := range children {
+		if err := add(child.object, indexOwner, ownersOf); err != nil {
+			return err
+		}
+	}
+	return add(pod, indexWorkload, workloadOf)
 }
 
 // byInstance wakes the object whose name a pod carries. Which kind it is the label does

@@ -27,9 +27,9 @@ var (
 )
 
 func web(suspend bool) desired.Component {
-	return desired.For(owner, appsapi.Component{Name: "web", ResourceName: "web", Suspend: suspend, Service: &appsapi.ServiceComponent{
+	return desired.For(owner, []appsapi.Component{{Name: "web", ResourceName: "web", Suspend: suspend, Service: &appsapi.ServiceComponent{
 		ContainerSpec: appsapi.ContainerSpec{Image: "nginx"}, Ports: []appsapi.Port{{Port: 80}},
-	}})
+	}}}, nil)[0]
 }
 
 // deployment has this many pods of the two that are wanted.
@@ -73,16 +73,16 @@ func crashing() []*corev1.Pod {
 	}}
 }
 
-// say prints a status as people read it.
-func say(s *appsapi.ApplicationStatus) []string {
-	var lines []string
+// lines prints a status as people read it.
+func lines(s *appsapi.ApplicationStatus) []string {
+	var out []string
 	for _, c := range s.Conditions {
-		lines = append(lines, fmt.Sprintf("%s %s/%s: %s", c.Type, c.Status, c.Reason, c.Message))
+		out = append(out, fmt.Sprintf("%s %s/%s: %s", c.Type, c.Status, c.Reason, c.Message))
 	}
 	for _, c := range s.Causes {
-		lines = append(lines, fmt.Sprintf("cause %s %s/%s", c.Code, c.Object.Kind, c.Object.Name))
+		out = append(out, fmt.Sprintf("cause %s %s/%s", c.Code, c.Object.Kind, c.Object.Name))
 	}
-	return lines
+	return out
 }
 
 func TestStatus(t *testing.T) {
@@ -153,7 +153,7 @@ func TestStatus(t *testing.T) {
 			was := &appsapi.ApplicationStatus{Conditions: tc.before}
 			views := []view{assess(c, done, tc.pods, nil, noon)}
 			got := status(was, 7, views, done, noon)
-			if diff := cmp.Diff(tc.want, say(got)); diff != "" {
+			if diff := cmp.Diff(tc.want, lines(got)); diff != "" {
 				t.Error(diff)
 			}
 			if got.ObservedGeneration != 7 || !transition(was, got) {
@@ -179,7 +179,7 @@ func TestAbsentIsNeverHealthy(t *testing.T) {
 func TestComponentStatus(t *testing.T) {
 	c := web(false)
 	seen := rollout.Seen{deploymentID: deployment(1), serviceID: &corev1.Service{}}
-	want := ComponentStatus{Name: "web", Wanted: 2, Replicas: 2, Ready: 1, Available: 1, Selector: "app=web",
+	want := ComponentStatus{Name: "web", Type: "Service", ResourceName: "web", Wanted: 2, Replicas: 2, Ready: 1, Available: 1, Selector: "app=web",
 		Endpoints: []appsapi.Endpoint{{Name: "80", URL: "http://web.shop.svc:80"}}}
 	if diff := cmp.Diff(want, assess(c, &outcome{seen: seen}, nil, nil, noon).status); diff != "" {
 		t.Error(diff)

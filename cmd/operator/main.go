@@ -27,6 +27,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/controller/appservice"
+	"github.com/holdfast-dev/holdfast/internal/controller/appstack"
 )
 
 // version is set by the linker.
@@ -60,6 +61,21 @@ func (l *list) Set(value string) error {
 	return nil
 }
 
+// podNamespace is where Kubernetes tells a pod its namespace.
+const podNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// ownNamespace is where the operator keeps what is its own; "" when nobody says.
+func (o options) ownNamespace() string {
+	if o.leaderElectionNamespace != "" {
+		return o.leaderElectionNamespace
+	}
+	content, err := os.ReadFile(podNamespace)
+	if err != nil {
+		return "" // outside of a cluster
+	}
+	return strings.TrimSpace(string(content))
+}
+
 func main() {
 	if err := run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "operator:", err)
@@ -91,7 +107,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.healthAddress, "health-address", ":8081", "address of /healthz and /readyz")
 	fs.StringVar(&o.metricsAddress, "metrics-address", ":8443", "address of /metrics (HTTPS, callers are authenticated and authorized); 0 switches it off")
 	fs.BoolVar(&o.leaderElection, "leader-elect", true, "let only one of several replicas act")
-	fs.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "", "namespace of the Lease (default: the namespace of the pod)")
+	fs.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "", "namespace of the Lease and of the key that Secrets are hashed with (default: the namespace of the pod)")
 	fs.Var(&o.namespaces, "namespaces", "namespaces to look after, separated by commas (default: all)")
 	fs.IntVar(&o.workers, "workers", 8, "how many objects of a kind are worked on at once")
 	fs.DurationVar(&o.maxBackoff, "max-backoff", 5*time.Minute, "the longest time between two tries of what the API server refuses")
@@ -120,7 +136,8 @@ func newManager(o options) (ctrl.Manager, error) {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), appsapi.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	mapper, err := engine.Mapper(scheme, &appsapi.AppService{})
+	kinds := []engine.Object{&appsapi.AppService{}, &appsapi.AppStack{}}
+	mapper, err := engine.Mapper(scheme, kinds...)
 	if err != nil {
 		return nil, err
 	}
@@ -140,13 +157,14 @@ func newManager(o options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create manager: %w", err)
 	}
-	if err := appservice.Setup(mgr, engine.Options{Workers: o.workers, MaxBackoff: o.maxBackoff}); err != nil {
+	settings := engine.Options{Workers: o.workers, MaxBackoff: o.maxBackoff, Namespace: o.ownNamespace()}
+	if err := errors.Join(appservice.Setup(mgr, settings), appstack.Setup(mgr, settings)); err != nil {
 		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, err
 	}
-	ready, err := engine.Ready(mgr, &appsapi.AppService{})
+	ready, err := engine.Ready(mgr, kinds...)
 	if err != nil {
 		return nil, err
 	}

@@ -79,8 +79,9 @@ func (a *Applier) Observe(ctx context.Context, owner desired.Owner, id desired.I
 	return a.memory.newest(key{id, owner.Namespace}, owner.UID, cached, a.clock.Now()), nil
 }
 
-// Apply makes a child what it should be. current is what Observe returned.
-func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object) (Result, error) {
+// Apply makes a child what it should be. current is what Observe returned. With holdPods
+// the pods of a child that exists stay as they are.
+func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object, holdPods bool) (Result, error) {
 	k := key{child.ID, owner.Namespace}
 	taken, fresh := a.memory.isForeign(k, owner.UID, a.clock.Now())
 	if current == nil && fresh {
@@ -99,7 +100,7 @@ func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.
 	if current == nil {
 		result, err = a.create(ctx, owner, child)
 	} else {
-		result, err = a.update(ctx, owner, child, current, false)
+		result, err = a.update(ctx, owner, child, current, how{holdPods: holdPods})
 	}
 	taken = nil
 	errors.As(err, &taken)
@@ -122,7 +123,7 @@ func (a *Applier) create(ctx context.Context, owner desired.Owner, child desired
 			return Result{}, err
 		}
 		if live != nil { // it lost the label that our cache selects on
-			return a.update(ctx, owner, child, live, again)
+			return a.update(ctx, owner, child, live, how{counted: again})
 		}
 		if err := a.ownerLives(ctx, owner, child.ID); err != nil {
 			return Result{}, err
@@ -146,11 +147,17 @@ func (a *Applier) create(ctx context.Context, owner desired.Owner, child desired
 	if live == nil { // gone again
 		return Result{}, stale(owner, child.ID)
 	}
-	return a.update(ctx, owner, child, live, again)
+	return a.update(ctx, owner, child, live, how{counted: again})
 }
 
-// update applies a child that exists. allowed is set when this repair was counted before.
-func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object, allowed bool) (Result, error) {
+// how a child that exists is applied.
+type how struct {
+	counted  bool // this repair was counted before
+	holdPods bool
+}
+
+// update applies a child that exists.
+func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object, h how) (Result, error) {
 	k := key{child.ID, owner.Namespace}
 	adopting, err := claim(owner, child.ID, current)
 	if err != nil {
@@ -166,6 +173,9 @@ func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired
 	if err != nil {
 		return Result{Object: current}, err
 	}
+	if h.holdPods && config.ReplacesPods(current) {
+		config.HoldPods(current)
+	}
 	held, err := a.held(owner, k, config, current)
 	if err != nil || held {
 		return Result{Object: current}, err
@@ -178,7 +188,7 @@ func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired
 	case adopting:
 		change = Adopted
 	}
-	if change == Repaired && !allowed {
+	if change == Repaired && !h.counted {
 		if wait, news := a.memory.mayRepair(k, owner.UID, a.clock.Now()); wait > 0 {
 			return Result{Object: current, Wait: wait, Fight: news}, nil
 		}
@@ -214,7 +224,28 @@ func (a *Applier) overwrite(ctx context.Context, owner desired.Owner, id desired
 			return nil, err
 		}
 	}
+	if config.HoldsPods() {
+		live, err := a.sameWithBooks(ctx, owner, id, current.GetUID(), version)
+		if err != nil {
+			return nil, err
+		}
+		if err := config.CarryPods(live); err != nil {
+			return nil, err
+		}
+	}
 	return a.patch(ctx, owner, id, config, current.GetUID(), version)
+}
+
+// sameWithBooks reads a child with its managedFields, which the cache does not keep.
+func (a *Applier) sameWithBooks(ctx context.Context, owner desired.Owner, id desired.ID, uid types.UID, version string) (client.Object, error) {
+	live, err := a.get(ctx, a.live, owner.Namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	if live == nil || live.GetUID() != uid || live.GetResourceVersion() != version {
+		return nil, stale(owner, id)
+	}
+	return live, nil
 }
 
 // ownerLives asks the API server before a child is made again or gets its reference back.
@@ -310,37 +341,6 @@ func uidMismatch(err error) bool {
 func stale(owner desired.Owner, id desired.ID) error {
 	return fmt.Errorf("apply %s %s/%s: %w", id.Kind.Kind, owner.Namespace, id.Name, ErrStale)
 }
-
-// Remove deletes an optional child that is not wanted any more, exactly as it was seen.
-// It leaves alone what is not ours. Whether the wish is still current is the caller's to
-// know.
-func (a *Applier) Remove(ctx context.Context, owner desired.Owner, id desired.ID, current client.Object) (removed bool, err error) {
-	if !metav1.IsControlledBy(current, &metav1.ObjectMeta{UID: owner.UID}) {
-		return false, nil
-	}
-	uid, resourceVersion := current.GetUID(), current.GetResourceVersion()
-	err = a.writer.Delete(ctx, current, client.Preconditions{UID: &uid, ResourceVersion: &resourceVersion},
-		client.PropagationPolicy(metav1.DeletePropagationBackground))
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil // gone already, which is what was wanted
-	case apierrors.IsConflict(err):
-		return false, stale(owner, id)
-	case err != nil:
-		return false, fmt.Errorf("delete %s %s/%s: %w", id.Kind.Kind, owner.Namespace, id.Name, err)
-	}
-	a.memory.gone(key{id, owner.Namespace}, owner.UID, uid)
-	return true, nil
-}
-
-// Gone tells that the cache saw a child go.
-func (a *Applier) Gone(child client.Object, kind schema.GroupVersionKind) {
-	owner := types.UID(child.GetLabels()[appsapi.LabelOwnerUID])
-	a.memory.gone(key{desired.ID{Kind: kind, Name: child.GetName()}, child.GetNamespace()}, owner, child.GetUID())
-}
-
-// Forget drops what is remembered of the children of an owner that is gone.
-func (a *Applier) Forget(owner types.UID) { a.memory.forget(owner) }
 
 // get returns nil when there is no such object.
 func (a *Applier) get(ctx context.Context, from client.Reader, namespace string, id desired.ID) (client.Object, error) {

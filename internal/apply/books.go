@@ -17,12 +17,9 @@ import (
 // takeOver makes fields of others ours in the books, without changing them, and returns
 // the resourceVersion of the object afterwards.
 func (a *Applier) takeOver(ctx context.Context, owner desired.Owner, id desired.ID, current client.Object, paths []fieldpath.Path) (string, error) {
-	live, err := a.get(ctx, a.live, owner.Namespace, id) // the cache does not keep the books
+	live, err := a.sameWithBooks(ctx, owner, id, current.GetUID(), current.GetResourceVersion())
 	if err != nil {
 		return "", err
-	}
-	if live == nil || live.GetUID() != current.GetUID() || live.GetResourceVersion() != current.GetResourceVersion() {
-		return "", stale(owner, id)
 	}
 	books, changed, err := transfer(live.GetManagedFields(), id.Kind.GroupVersion().String(), paths)
 	if err != nil {

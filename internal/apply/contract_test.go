@@ -182,7 +182,7 @@ func component(t *testing.T, owner desired.Owner, spec string) desired.Component
 	if err := yaml.UnmarshalStrict([]byte(spec), c.Service); err != nil {
 		t.Fatal(err)
 	}
-	return desired.For(owner, c)
+	return desired.For(owner, []appsapi.Component{c}, nil)[0]
 }
 
 // apply lets an applier look and act once.
@@ -192,7 +192,7 @@ func apply(ctx context.Context, t *testing.T, a *Applier, owner desired.Owner, c
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := a.Apply(ctx, owner, child, current)
+	result, err := a.Apply(ctx, owner, child, current, false)
 	return current, result, err
 }
 
@@ -249,7 +249,7 @@ func (a *api) testAnswer(t *testing.T, owner desired.Owner, child desired.Child)
 		t.Fatal(err)
 	}
 	before := a.calls.Load()
-	result, err = restarted.Apply(t.Context(), owner, child, current)
+	result, err = restarted.Apply(t.Context(), owner, child, current, false)
 	if err != nil || result.Change != Unchanged || a.calls.Load() != before {
 		t.Errorf("%s: after a restart: %q, %d calls, %v", child.Kind.Kind, result.Change, a.calls.Load()-before, err)
 	}

@@ -39,7 +39,7 @@ type memory struct {
 type entry struct {
 	// What the last answer of the API server looked like.
 	uid             types.UID
-	hash            string
+	wish            string
 	resourceVersion string
 	generation      int64
 	projected       projection
@@ -107,10 +107,18 @@ func (m *memory) remember(k key, owner types.UID, config *desired.Config, answer
 	e.answer, e.at, e.foreign = answer, now, nil
 }
 
+// keep keeps the answer to a write of something that is not held.
+func (m *memory) keep(k key, owner types.UID, answer client.Object, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entry(k, owner)
+	e.answer, e.at = answer, now
+}
+
 // see notes that live is as we hold it.
 func (e *entry) see(config *desired.Config, live client.Object, projected projection) {
 	e.uid, e.resourceVersion, e.generation = live.GetUID(), live.GetResourceVersion(), live.GetGeneration()
-	e.hash, e.projected = config.Hash(), projected
+	e.wish, e.projected = config.Wish(), projected
 }
 
 // knows says whether live was looked at before with the same wish, and was then as we
@@ -119,7 +127,7 @@ func (m *memory) knows(k key, owner types.UID, config *desired.Config, live clie
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(k, owner)
-	if e.uid != live.GetUID() || e.hash != config.Hash() {
+	if e.uid != live.GetUID() || e.wish != config.Wish() {
 		return false, false, projection{}
 	}
 	return e.resourceVersion == live.GetResourceVersion(), e.generation != 0 && e.generation == live.GetGeneration(), e.projected
@@ -130,7 +138,7 @@ func (m *memory) wished(k key, owner types.UID, config *desired.Config, live cli
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(k, owner)
-	return e.uid == live.GetUID() && e.hash == config.Hash()
+	return e.uid == live.GetUID() && e.wish == config.Wish()
 }
 
 // noteSame notes that live, which changed, is still as we hold it.

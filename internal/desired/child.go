@@ -3,6 +3,7 @@ package desired
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +27,11 @@ type ID struct {
 	Name string
 }
 
+// HasPods says whether it is a kind that runs pods.
+func (id ID) HasPods() bool {
+	return id.Kind == KindDeployment || id.Kind == KindJob || id.Kind == KindCronJob
+}
+
 // Child is an object that a component needs.
 type Child struct {
 	ID
@@ -45,6 +51,8 @@ type Config struct {
 	meta  *metav1ac.ObjectMetaApplyConfiguration
 	hash  string
 	carry func() // adds what is sent but not held, see Deployment
+	gate  *gate  // nil when nothing can be held back
+	held  bool
 }
 
 func newConfig(body any, meta *metav1ac.ObjectMetaApplyConfiguration) (*Config, error) {
@@ -56,7 +64,21 @@ func newConfig(body any, meta *metav1ac.ObjectMetaApplyConfiguration) (*Config, 
 }
 
 // Hash is equal for equal configurations.
-func (c *Config) Hash() string { return c.hash }
+func (c *Config) Hash() string {
+	if c.gate == nil {
+		return c.hash
+	}
+	return c.hash + "." + c.gate.hash
+}
+
+// Wish tells configurations apart that hold different fields although they have the same
+// hash.
+func (c *Config) Wish() string {
+	if c.held {
+		return c.Hash() + " without its pods"
+	}
+	return c.Hash()
+}
 
 // Labels are the labels we hold.
 func (c *Config) Labels() map[string]string { return c.meta.Labels }
@@ -80,7 +102,7 @@ func (c *Config) Fields() (map[string]any, error) {
 // object we looked at, unchanged since, or with resourceVersion "1" alone none at all.
 // It must be the last use of the configuration.
 func (c *Config) Patch(uid types.UID, resourceVersion string) ([]byte, error) {
-	c.meta.WithAnnotations(map[string]string{appsapi.AnnotationApplied: c.hash})
+	c.meta.WithAnnotations(map[string]string{appsapi.AnnotationApplied: c.Hash()})
 	c.meta.WithResourceVersion(resourceVersion)
 	if uid != "" {
 		c.meta.WithUID(uid)
@@ -96,6 +118,13 @@ func ownerReference(o Owner) *metav1ac.OwnerReferenceApplyConfiguration {
 	return metav1ac.OwnerReference().
 		WithAPIVersion(o.APIVersion).WithKind(o.Kind).WithName(o.Name).WithUID(o.UID).
 		WithController(true).WithBlockOwnerDeletion(true)
+}
+
+// annotate sets an annotation that is a list, if there is anything in it.
+func annotate(meta *metav1ac.ObjectMetaApplyConfiguration, key string, list []string) {
+	if len(list) > 0 {
+		meta.WithAnnotations(map[string]string{key: strings.Join(list, ",")})
+	}
 }
 
 // adopted says whether the object was somebody else's and its owner let us in.

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,17 @@ import (
 // Component is a component with everything it needs in the cluster.
 type Component struct {
 	Name string
+	Type appsapi.ComponentType
+	// ResourceName is what its children are called, apart from what Jobs append.
+	ResourceName string
+	// RenamedFrom is the component that this one was.
+	RenamedFrom string
+	// DependsOn are the components it waits for, those it is bound to included.
+	DependsOn []string
+	// BoundTo are the components it connects to.
+	BoundTo []string
+	// GatesNobody is set when those that depend on it need not wait.
+	GatesNobody bool
 	// Suspended components are looked at, not written.
 	Suspended bool
 	// Workload is the child that runs the pods.
@@ -23,41 +35,78 @@ type Component struct {
 	// Children in the order in which they are listed to people; they do not depend on
 	// each other.
 	Children []Child
-	// Absent are children that this component could have and must not have now.
-	Absent []ID
 	// Endpoints are where the component can be reached inside the cluster.
 	Endpoints []appsapi.Endpoint
 	// ProgressDeadlineSeconds is after how long without progress it counts as stalled.
 	ProgressDeadlineSeconds int32
+	// JobSpec is the hash of the own spec of a job that runs once.
+	JobSpec string
 }
 
 // Selector finds the pods of the component, in the syntax of kubectl.
 func (c Component) Selector() string { return labels.Set(selector(c.WorkloadID)).String() }
 
-// For says what a component needs.
-func For(owner Owner, c appsapi.Component) Component {
-	name := Name(owner, c)
-	out := Component{
-		Name:                    c.Name,
-		Suspended:               c.Suspend,
-		Workload:                ID{Kind: KindDeployment, Name: name},
-		WorkloadID:              WorkloadID(KindDeployment.Kind, name),
-		Children:                []Child{deployment(owner, c, name)},
-		ProgressDeadlineSeconds: defaultProgressDeadline,
-	}
-	if s := c.Service.Update.ProgressDeadlineSeconds; s != 0 {
-		out.ProgressDeadlineSeconds = s
-	}
-	s := service(owner, c, name)
-	if len(c.Service.Ports) == 0 {
-		out.Absent = append(out.Absent, s.ID)
-		return out
-	}
-	out.Children = append(out.Children, s)
-	for _, p := range c.Service.Ports {
-		out.Endpoints = append(out.Endpoints, endpoint(owner.Namespace, name, p))
+// application is what the children of a component are made of beside its own spec.
+type application struct {
+	Owner
+	components []appsapi.Component
+	contents   Contents
+}
+
+// For says what the components of an application need.
+func For(owner Owner, components []appsapi.Component, contents Contents) []Component {
+	a := application{owner, components, contents}
+	out := make([]Component, 0, len(components))
+	for _, c := range components {
+		d := Component{
+			Name: c.Name, ResourceName: Name(owner, c), RenamedFrom: c.RenamedFrom, Suspended: c.Suspend,
+			DependsOn: dependencies(c), ProgressDeadlineSeconds: defaultProgressDeadline,
+		}
+		for _, b := range c.Bindings {
+			d.BoundTo = append(d.BoundTo, b.Component)
+		}
+		switch {
+		case c.Service != nil:
+			a.service(c, &d)
+		case c.Job != nil:
+			a.job(c, &d)
+		}
+		out = append(out, d)
 	}
 	return out
+}
+
+// dependencies are what a component waits for, each once, in order.
+func dependencies(c appsapi.Component) []string {
+	out := slices.Clone(c.DependsOn)
+	for _, b := range c.Bindings {
+		out = append(out, b.Component)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (a application) service(c appsapi.Component, d *Component) {
+	name := d.ResourceName
+	d.Type = appsapi.ComponentService
+	d.Workload = ID{Kind: KindDeployment, Name: name}
+	d.WorkloadID = WorkloadID(KindDeployment.Kind, name)
+	d.Children = []Child{deployment(a, c, name)}
+	if s := c.Service.Update.ProgressDeadlineSeconds; s != 0 {
+		d.ProgressDeadlineSeconds = s
+	}
+	if len(c.Service.Ports) == 0 {
+		return
+	}
+	d.Children = append(d.Children, service(a.Owner, c, name))
+	for _, p := range c.Service.Ports {
+		d.Endpoints = append(d.Endpoints, endpoint(a.Namespace, name, p))
+	}
+}
+
+// names says which components the spec has.
+func (a application) names(component string) bool {
+	return slices.ContainsFunc(a.components, func(c appsapi.Component) bool { return c.Name == component })
 }
 
 // endpoint names the scheme that the port's name or number tells, and otherwise http for

@@ -23,24 +23,25 @@ var KindDeployment = appsv1.SchemeGroupVersion.WithKind("Deployment")
 const defaultProgressDeadline = 600
 
 // deployment is the workload of a service.
-func deployment(owner Owner, c appsapi.Component, name string) Child {
+func deployment(a application, c appsapi.Component, name string) Child {
 	return Child{
 		ID: ID{Kind: KindDeployment, Name: name},
 		Render: func(live runtime.Object) (*Config, error) {
 			current, _ := live.(*appsv1.Deployment)
-			return renderDeployment(owner, c, name, current)
+			return renderDeployment(a, c, name, current)
 		},
 	}
 }
 
-func renderDeployment(owner Owner, c appsapi.Component, name string, live *appsv1.Deployment) (*Config, error) {
+func renderDeployment(a application, c appsapi.Component, name string, live *appsv1.Deployment) (*Config, error) {
 	service := *c.Service
 	workload := WorkloadID(KindDeployment.Kind, name)
 	main, err := ourContainer(live, workload)
 	if err != nil {
 		return nil, err
 	}
-	template, err := podTemplate(owner, workload, main, service)
+	edges, refs := dependencies(c), consumedBy(a, c, live)
+	template, err := podTemplate(a, c, workload, main, service, refs)
 	if err != nil {
 		return nil, &Refusal{Why: err.Error()}
 	}
@@ -60,14 +61,20 @@ func renderDeployment(owner Owner, c appsapi.Component, name string, live *appsv
 	} else if err := selectable(live, template.Labels); err != nil {
 		return nil, err
 	}
-	d := appsv1ac.Deployment(name, owner.Namespace).
-		WithLabels(workloadLabels(owner, c, "service", workload, service.Image)).
-		WithOwnerReferences(ownerReference(owner)).
+	d := appsv1ac.Deployment(name, a.Namespace).
+		WithLabels(workloadLabels(a.Owner, c, "service", workload, service.Image)).
+		WithOwnerReferences(ownerReference(a.Owner)).
 		WithSpec(spec)
 	if main != containerName {
 		d.WithAnnotations(map[string]string{appsapi.AnnotationContainer: main})
 	}
-	config, err := newConfig(d, d.ObjectMetaApplyConfiguration)
+	annotate(d.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, edges)
+	annotate(d.ObjectMetaApplyConfiguration, appsapi.AnnotationDependedOn, a.former(edges, live))
+	if err := annotateRefs(d.ObjectMetaApplyConfiguration, refs); err != nil {
+		return nil, err
+	}
+	g, undo := gateOfDeployment(spec)
+	config, err := gatedConfig(d, d.ObjectMetaApplyConfiguration, template, g, undo)
 	if err != nil {
 		return nil, err
 	}

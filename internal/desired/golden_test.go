@@ -130,6 +130,9 @@ func component(t *testing.T, spec string) appsapi.Component {
 	return c
 }
 
+// only is the component of an application that has one.
+func only(c appsapi.Component) Component { return For(shop, []appsapi.Component{c}, nil)[0] }
+
 // render returns what would be sent, as YAML.
 func render(t *testing.T, child Child, live []runtime.Object) []byte {
 	t.Helper()
@@ -168,7 +171,7 @@ func TestGolden(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
-			for _, child := range For(shop, component(t, tc.spec)).Children {
+			for _, child := range only(component(t, tc.spec)).Children {
 				got.WriteString("---\n")
 				got.Write(render(t, child, tc.live))
 			}
@@ -194,14 +197,14 @@ func TestStable(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			hash := func(i int) string {
-				child := For(shop, component(t, tc.spec)).Children[i]
+				child := only(component(t, tc.spec)).Children[i]
 				config, err := child.Render(find(child.ID, tc.live))
 				if err != nil {
 					t.Fatal(err)
 				}
 				return config.Hash()
 			}
-			for i := range For(shop, component(t, tc.spec)).Children {
+			for i := range only(component(t, tc.spec)).Children {
 				if a, b := hash(i), hash(i); a != b {
 					t.Errorf("child %d: %s, then %s", i, a, b)
 				}
@@ -212,7 +215,7 @@ func TestStable(t *testing.T) {
 
 // TestLiveCountIsNotHeld scales the live Deployment: the wish stays the same.
 func TestLiveCountIsNotHeld(t *testing.T) {
-	child := For(shop, component(t, `{image: nginx}`)).Children[0]
+	child := only(component(t, `{image: nginx}`)).Children[0]
 	three, err := child.Render(liveDeployment("3", "", "app"))
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +238,7 @@ func TestLiveCountIsNotHeld(t *testing.T) {
 
 // TestConfig sends what it says it holds, and its preconditions.
 func TestConfig(t *testing.T) {
-	child := For(shop, component(t, `{image: nginx, ports: [{port: 80}], service: {annotations: {example.com/lb: internal}}}`)).Children[1]
+	child := only(component(t, `{image: nginx, ports: [{port: 80}], service: {annotations: {example.com/lb: internal}}}`)).Children[1]
 	config, err := child.Render(nil)
 	must(err)
 	labels, annotations := maps.Clone(config.Labels()), maps.Clone(config.Annotations())
@@ -294,7 +297,7 @@ func TestRefusals(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var refusal *Refusal
-			for _, child := range For(shop, component(t, tc.spec)).Children {
+			for _, child := range only(component(t, tc.spec)).Children {
 				live := find(child.ID, []runtime.Object{tc.live})
 				if live == nil {
 					continue

@@ -27,12 +27,14 @@ func WorkloadID(kind, name string) string {
 
 // shorten keeps a name within a label; a long one ends in a hash of the whole, so that
 // two long names stay two.
-func shorten(name string) string {
-	if len(name) <= maxLabel {
+func shorten(name string) string { return shortenTo(name, maxLabel) }
+
+func shortenTo(name string, most int) string {
+	if len(name) <= most {
 		return name
 	}
 	const hash = 10
-	return strings.TrimRight(name[:maxLabel-hash-1], "-.") + "-" + digest([]byte(name))[:hash]
+	return strings.TrimRight(name[:most-hash-1], "-.") + "-" + digest([]byte(name))[:hash]
 }
 
 func digest(content []byte) string {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
@@ -53,7 +52,7 @@ func TestImageVersion(t *testing.T) {
 }
 
 func TestFor(t *testing.T) {
-	c := For(shop, component(t, `{image: nginx, ports: [
+	c := only(component(t, `{image: nginx, ports: [
 		{port: 80}, {name: https, port: 443}, {name: db, port: 5432}, {name: dns, port: 53, protocol: UDP}, {name: http-admin, port: 81}],
 		update: {progressDeadlineSeconds: 60}}`))
 	want := []appsapi.Endpoint{
@@ -64,15 +63,15 @@ func TestFor(t *testing.T) {
 	if diff := cmp.Diff(want, c.Endpoints); diff != "" {
 		t.Error(diff)
 	}
-	if c.ProgressDeadlineSeconds != 60 || len(c.Absent) != 0 || len(c.Children) != 2 {
+	if c.ProgressDeadlineSeconds != 60 || len(c.Children) != 2 {
 		t.Errorf("got %+v", c)
 	}
 	if want := "app.kubernetes.io/managed-by=holdfast,apps.holdfast.dev/workload=deployment-web"; c.Selector() != want {
 		t.Errorf("got %q, want %q", c.Selector(), want)
 	}
-	bare := For(shop, component(t, `{image: nginx}`))
-	if diff := cmp.Diff([]ID{{Kind: corev1.SchemeGroupVersion.WithKind("Service"), Name: "web"}}, bare.Absent); diff != "" {
-		t.Error(diff)
+	bare := only(component(t, `{image: nginx}`))
+	if len(bare.Children) != 1 {
+		t.Errorf("without ports it has %d children", len(bare.Children))
 	}
 	if diff := cmp.Diff(ID{Kind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Name: "web"}, bare.Workload); diff != "" {
 		t.Error(diff)

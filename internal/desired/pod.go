@@ -8,15 +8,16 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// podTemplate is the template of the pods of a service. Nothing in it may change by
+// podTemplate is the template of the pods of a component. Nothing in it may change by
 // itself: not the UID of the owner, not the name of the component.
-func podTemplate(owner Owner, workload, name string, c appsapi.ServiceComponent) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+func podTemplate(a application, of appsapi.Component, workload, name string, c appsapi.ServiceComponent, consumed []record) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+	c.Env = withBindings(a.bindings(of), c.Env)
 	main, err := container(name, c)
 	if err != nil {
 		return nil, err
 	}
 	labels := selector(workload)
-	labels[appsapi.LabelInstance] = owner.Name
+	labels[appsapi.LabelInstance] = a.Name
 	spec := corev1ac.PodSpec().WithContainers(main).
 		WithSecurityContext(podSecurity(c.Security)).
 		WithTopologySpreadConstraints(spread(workload)...).
@@ -31,16 +32,12 @@ func podTemplate(owner Owner, workload, name string, c appsapi.ServiceComponent)
 	if s := c.TerminationGracePeriodSeconds; s != nil {
 		spec.WithTerminationGracePeriodSeconds(int64(*s))
 	}
-	annotations := map[string]string{appsapi.AnnotationConfig: configHash()}
+	annotations := map[string]string{appsapi.AnnotationConfig: configHash(consumed)}
 	if c.Update.RestartedAt != "" {
 		annotations[appsapi.AnnotationRestartedAt] = c.Update.RestartedAt
 	}
 	return corev1ac.PodTemplateSpec().WithLabels(labels).WithAnnotations(annotations).WithSpec(spec), nil
 }
-
-// configHash is the hash of the configuration that pods consume. It is there although
-// a service has no configuration of its own yet: adding it later would replace every pod.
-func configHash() string { return digest(nil)[:16] }
 
 // spread puts the pods of one revision on different nodes and zones where there is a
 // choice, and never keeps one from running.

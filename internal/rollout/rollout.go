@@ -1,15 +1,17 @@
-// Package rollout decides: which children of which components are applied now, and
-// which are removed, from what is wanted and what was seen.
+// Package rollout decides: which children of which components are applied now, which
+// wait and for whom, and which are removed, from what is wanted and what was seen.
 //
-// Safety rule: it only ever removes what a component says it must not have.
+// Safety rule: what it removes is ours, is not wanted, and nothing that runs needs it.
 package rollout
 
 import (
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
 // Object is a child as it was seen.
@@ -18,43 +20,205 @@ type Object interface {
 	runtime.Object
 }
 
-// Seen is what was observed: every child of every component that exists.
+// Seen is what was observed: every child of every component that exists, and everything
+// else that is ours.
 type Seen map[desired.ID]Object
 
-// Plan is what to do now, one step per component, in order.
+// Input is everything a plan is made of.
+type Input struct {
+	Owner      desired.Owner
+	Components []desired.Component
+	Seen       Seen
+	// KeepJobs are the hashes of job specs that must not run twice.
+	KeepJobs map[string]bool
+}
+
+// Plan is what to do now.
 type Plan struct {
+	// Steps are one per component, in order; they do not depend on each other.
 	Steps []Step
+	// Prune follows when every step succeeded.
+	Prune []Removal
+	// Keep is what left the spec and cannot go yet.
+	Keep []Kept
 }
 
 // Step is what to do for one component. Its applies do not depend on each other; its
 // removals follow when all of them succeeded.
 type Step struct {
 	Component string
-	Apply     []desired.Child
+	Apply     []Application
 	Remove    []desired.ID
+	// WaitsFor are the components it waits for, while something is held back for them.
+	WaitsFor []string
+	// Runs is the earlier run of a job that has to end first.
+	Runs *desired.ID
 }
 
-// For plans what to do.
-func For(owner desired.Owner, components []desired.Component, seen Seen) Plan {
+// Waits says whether something is held back.
+func (s Step) Waits() bool { return len(s.WaitsFor) > 0 || s.Runs != nil }
+
+// Application is a child to apply.
+type Application struct {
+	desired.Child
+	// HoldPods leaves its pods as they are.
+	HoldPods bool
+}
+
+// Removal is a child to delete.
+type Removal struct {
+	Component string
+	Child     desired.ID
+}
+
+// Kept is a component that left the spec, and why it is still there.
+type Kept struct {
+	Component string
+	Why       string
+}
+
+// For plans what to do. The error is an *Invalid.
+func For(in Input) (Plan, error) {
+	if err := Check(in.Components); err != nil {
+		return Plan{}, err
+	}
+	p := newPlanner(in)
 	var plan Plan
-	for _, c := range components {
-		if c.Suspended {
+	for i := range in.Components {
+		if c := &in.Components[i]; !c.Suspended {
+			plan.Steps = append(plan.Steps, p.step(c))
+		}
+	}
+	if len(plan.Steps) > 0 { // else hands off
+		plan.Prune, plan.Keep = p.prune()
+	}
+	return plan, nil
+}
+
+// planner answers questions about one application.
+type planner struct {
+	Input
+	components map[string]*desired.Component
+	leftovers  []leftover
+	needs      map[string][]string // of what runs, while there are leftovers
+}
+
+func newPlanner(in Input) *planner {
+	p := &planner{Input: in, components: map[string]*desired.Component{}}
+	for i := range in.Components {
+		p.components[in.Components[i].Name] = &in.Components[i]
+	}
+	if p.leftovers = p.findLeftovers(); len(p.leftovers) > 0 {
+		p.needs = p.findNeeds()
+	}
+	return p
+}
+
+// satisfied says whether those that depend on a component may go on: a majority of its
+// pods is ready, and they are the pods we want.
+func (p *planner) satisfied(c *desired.Component) bool {
+	live := p.workload(c)
+	switch {
+	case c.GatesNobody:
+		return true
+	case live == nil:
+		return false
+	}
+	return health.Satisfied(live) && (c.Suspended || !replacesPods(c, live))
+}
+
+// workload is the workload of a component, if it is there and ours.
+func (p *planner) workload(c *desired.Component) Object {
+	if live := p.Seen[c.Workload]; live != nil && p.ours(live) {
+		return live
+	}
+	return nil
+}
+
+func (p *planner) ours(live Object) bool {
+	return metav1.IsControlledBy(live, &metav1.ObjectMeta{UID: p.Owner.UID})
+}
+
+// runsForUs says whether a workload runs for the application, also when it lost its
+// reference to it: the apply puts that back.
+func (p *planner) runsForUs(live Object) bool {
+	return p.ours(live) || metav1.GetControllerOfNoCopy(live) == nil && live.GetLabels()[appsapi.LabelOwnerUID] == string(p.Owner.UID)
+}
+
+// replacesPods says whether what is wanted would replace the pods of a workload. What
+// cannot be said is for the apply to tell.
+func replacesPods(c *desired.Component, live Object) bool {
+	for _, child := range c.Children {
+		if child.ID != c.Workload {
 			continue
 		}
-		step := Step{Component: c.Name, Apply: c.Children}
-		for _, id := range c.Absent {
-			if mayGo(owner, seen[id]) {
-				step.Remove = append(step.Remove, id)
-			}
-		}
-		plan.Steps = append(plan.Steps, step)
+		config, err := child.Render(live)
+		return err == nil && config.ReplacesPods(live)
 	}
-	return plan
+	return false
 }
 
-// mayGo says whether a child that is not wanted is there, ours, and not kept on purpose.
-func mayGo(owner desired.Owner, live Object) bool {
-	return live != nil && live.GetDeletionTimestamp() == nil &&
-		metav1.IsControlledBy(live, &metav1.ObjectMeta{UID: owner.UID}) &&
-		live.GetAnnotations()[appsapi.AnnotationPrune] != appsapi.PruneDisabled
+// step decides for one component. Creating it and replacing its pods wait for what it
+// depends on; everything else passes, so that people can act while a dependency is down.
+func (p *planner) step(c *desired.Component) Step {
+	step := Step{Component: c.Name}
+	live := p.workload(c)
+	closed, hold := p.closed(c), false
+	// Also of one that is not ours yet, or lost its reference to us: the apply may take it.
+	if there := p.Seen[c.Workload]; there != nil && len(closed) > 0 {
+		hold = replacesPods(c, there)
+	}
+	p.supersede(c, &step)
+	if live == nil && step.Runs == nil || hold {
+		step.WaitsFor = closed
+	}
+	for _, child := range c.Children {
+		if live == nil && (len(closed) > 0 || step.Runs != nil) && p.Seen[child.ID] == nil {
+			continue
+		}
+		step.Apply = append(step.Apply, Application{child, hold && child.ID == c.Workload})
+	}
+	step.Remove = append(step.Remove, p.optional(c)...)
+	return step
+}
+
+// closed are the dependencies that are not ready.
+func (p *planner) closed(c *desired.Component) []string {
+	var out []string
+	for _, dep := range c.DependsOn {
+		if !p.satisfied(p.components[dep]) {
+			out = append(out, dep)
+		}
+	}
+	return out
+}
+
+// supersede ends earlier runs of a job that now runs with another spec. One whose pod is
+// at work is waited for: two runs at once are nobody's wish.
+func (p *planner) supersede(c *desired.Component, step *Step) {
+	if c.JobSpec == "" {
+		return
+	}
+	for _, l := range p.leftovers {
+		run, ok := l.live.(*batchv1.Job)
+		if !ok || l.component != c.Name || finished(run) {
+			continue
+		}
+		if run.Status.Ready != nil && *run.Status.Ready > 0 {
+			step.Runs = &l.id
+		}
+		if run.DeletionTimestamp == nil {
+			step.Remove = append(step.Remove, l.id)
+		}
+	}
+}
+
+func finished(j *batchv1.Job) bool {
+	v := health.Of(j)
+	return v.Status == health.Healthy || v.Status == health.Degraded
+}
+
+// keptOnPurpose says whether somebody wants a child to stay.
+func keptOnPurpose(live Object) bool {
+	return live.GetAnnotations()[appsapi.AnnotationPrune] == appsapi.PruneDisabled
 }

@@ -34,6 +34,8 @@ var arrows = map[[2]string]bool{
 	{"internal/health", "sigs.k8s.io/controller-runtime/client"}:              true,
 	{"internal/explain", "log/slog"}:                                          true,
 	{"internal/conditions", ours + "internal/health"}:                         true,
+	{"internal/history", "k8s.io/client-go/kubernetes"}:                       true,
+	{"internal/history", ours + "internal/desired"}:                           true,
 	{"internal/rollout", ours + "internal/health"}:                            false,
 	{"internal/rollout", ours + "internal/apply"}:                             true,
 	{"internal/apply", ours + "internal/desired"}:                             false,

@@ -66,7 +66,7 @@ func init() {
 		stories["adoption refused: "+name] = func(w *world) {
 			object := tc.theirs(w)
 			w.create(takesOver + tc.spec)
-			w.Eventually(w.condition("Ready"), "60s").Should(Equal("False/NameConflict: " + fmt.Sprintf(tc.want, w.ns)))
+			w.Eventually(w.condition("Ready"), "60s").Should(Equal("False/NameConflict: " + fmt.Sprintf(tc.want, w.NS)))
 			w.Eventually(w.events, "60s").Should(ContainElement("NameConflict"))
 			w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(object), object)).To(Succeed())
 			for _, m := range object.GetManagedFields() {
@@ -151,14 +151,14 @@ func keepOut[T client.Object](obj T) {
 func (w *world) deploymentOf(text string) *appsv1.Deployment {
 	d := &appsv1.Deployment{}
 	w.decode(text, d)
-	d.Namespace, d.Name = w.ns, w.name
+	d.Namespace, d.Name = w.NS, w.name
 	return d
 }
 
 func (w *world) serviceOf(text string) *corev1.Service {
 	s := &corev1.Service{}
 	w.decode(text, s)
-	s.Namespace, s.Name = w.ns, w.name
+	s.Namespace, s.Name = w.NS, w.name
 	return s
 }
 
@@ -179,7 +179,7 @@ func adoptBoth(w *world) {
 	w.comesToRest(deployment)
 	w.create(takesOver)
 	w.becomesReady()
-	w.fallsSilent()
+	w.FallsSilent(w.name)
 
 	d, s := w.deployment(), w.service()
 	w.Expect(d.UID).To(Equal(deployment.UID))
@@ -222,6 +222,6 @@ func adoptBoth(w *world) {
 func (w *world) replicaSets() []appsv1.ReplicaSet {
 	w.Helper()
 	var list appsv1.ReplicaSetList
-	w.Expect(w.List(w.Context(), &list, client.InNamespace(w.ns))).To(Succeed())
+	w.Expect(w.List(w.Context(), &list, client.InNamespace(w.NS))).To(Succeed())
 	return list.Items
 }

@@ -2,7 +2,6 @@ package appservice_test
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -13,17 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
-// byImage lets the tag of an image say what becomes of its pods.
-func byImage(pod *corev1.Pod) podsim.Behavior {
-	for i := range pod.Spec.Containers {
-		_, tag, _ := strings.Cut(pod.Spec.Containers[i].Image, ":")
-		if b, ok := behaviors[tag]; ok {
-			return b
-		}
-	}
-	return podsim.Behavior{}
-}
-
+// behaviors are what becomes of pods, by the tag of their image.
 var behaviors = map[string]podsim.Behavior{
 	"missing": podsim.ImageNotFound(),
 	"denied":  podsim.ImageDenied(),
@@ -68,12 +57,12 @@ func (w *world) breaks(tag, code, says string) {
 	w.Expect(cause.Code).To(Equal(code))
 	w.Expect(cause.Object.Kind).To(Equal("Pod"))
 	w.Expect(w.pods("shop/web:" + tag)).To(ContainElement(cause.Object.Name))
-	w.Expect(cause.Message).To(Equal(fmt.Sprintf(says+"%.0[2]s", cause.Object.Name, w.ns)))
+	w.Expect(cause.Message).To(Equal(fmt.Sprintf(says+"%.0[2]s", cause.Object.Name, w.NS)))
 	w.Expect(w.condition("Ready")()).To(Equal("False/ComponentDegraded: " + cause.Message))
 	w.Expect(cause.Since.Time).To(BeTemporally("~", time.Now(), time.Minute))
 
-	w.fallsSilent()
-	calls := w.calls(func() { time.Sleep(quiet) }) // restarts go on meanwhile
+	w.FallsSilent(w.name)
+	calls := w.Calls(func() { time.Sleep(quiet) }) // restarts go on meanwhile
 	w.Expect(len(calls.Writes())).To(BeNumerically("<=", 2), "%s", calls.Count())
 	w.Expect(w.app().Status.Causes).To(Equal([]appsapi.Cause{cause}), "the same cause says the same, since the same time")
 	w.Expect(w.pods("shop/web:1")).To(ConsistOf(old), "the old pods serve until the new ones do")
@@ -89,7 +78,7 @@ func (w *world) breaks(tag, code, says string) {
 func (w *world) pods(image string) []string {
 	w.Helper()
 	var list corev1.PodList
-	w.Expect(w.List(w.Context(), &list, client.InNamespace(w.ns))).To(Succeed())
+	w.Expect(w.List(w.Context(), &list, client.InNamespace(w.NS))).To(Succeed())
 	var names []string
 	for _, pod := range list.Items {
 		if pod.DeletionTimestamp == nil && pod.Spec.Containers[0].Image == image {

@@ -52,7 +52,7 @@ func init() {
 func (w *world) left() []string {
 	var left []string
 	for _, list := range []client.ObjectList{&appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &corev1.ServiceList{}, &corev1.PodList{}} {
-		w.Expect(w.List(w.Context(), list, client.InNamespace(w.ns))).To(Succeed())
+		w.Expect(w.List(w.Context(), list, client.InNamespace(w.NS))).To(Succeed())
 		if n := meta.LenList(list); n > 0 {
 			left = append(left, fmt.Sprintf("%d in %T", n, list))
 		}
@@ -73,9 +73,9 @@ func orphan(w *world) {
 	w.Expect(w.service().OwnerReferences).To(BeEmpty())
 
 	w.create(usual)
-	w.Eventually(w.condition("Ready"), "60s").Should(Equal("False/NameConflict: Deployment " + w.ns +
+	w.Eventually(w.condition("Ready"), "60s").Should(Equal("False/NameConflict: Deployment " + w.NS +
 		`/web was left behind by another AppService "web", so it is left alone; delete it, choose another name, or hand it over: ` +
-		"kubectl annotate deployment web -n " + w.ns + " apps.holdfast.dev/adopt=true"))
+		"kubectl annotate deployment web -n " + w.NS + " apps.holdfast.dev/adopt=true"))
 	for _, child := range w.children() {
 		edit(w, child, letIn)
 	}

@@ -156,10 +156,10 @@ func changed(f field) any {
 
 func init() {
 	stories["drift of every field"] = func(w *world) {
-		calls := w.calls(func() {
+		calls := w.Calls(func() {
 			w.called("first").create(everything)
 			w.called("first").isApplied()
-			w.fallsSilent()
+			w.FallsSilent(w.name)
 		})
 		all := drifts(w.called("first").sent(calls))
 		w.Expect(len(all)).To(BeNumerically(">", 200))
@@ -198,9 +198,9 @@ func (w *world) isApplied() {
 func (w *world) drifts(all []drift) (failed []string, waits []time.Duration) {
 	w.create(everything)
 	w.isApplied()
-	w.fallsSilent()
+	w.FallsSilent(w.name)
 	made := 0
-	requests := w.requests(func() {
+	requests := w.Requests(func() {
 		for _, d := range all {
 			d.field.path = w.mine(d.field.path)
 			if err := w.drift(d); err != nil {
@@ -209,7 +209,7 @@ func (w *world) drifts(all []drift) (failed []string, waits []time.Duration) {
 			}
 			made++
 		}
-		w.fallsSilent()
+		w.FallsSilent(w.name)
 	})
 	waits = repairs(requests.Where(func(e *audit.Event) bool { return e.ObjectRef.Name == w.name }))
 	if len(waits) != made {
@@ -258,7 +258,7 @@ func (w *world) drift(d drift) error {
 	obj.SetGroupVersionKind(kinds[d.resource])
 	var before any
 	for {
-		w.Expect(w.Get(w.Context(), client.ObjectKey{Namespace: w.ns, Name: w.name}, obj)).To(Succeed())
+		w.Expect(w.Get(w.Context(), client.ObjectKey{Namespace: w.NS, Name: w.name}, obj)).To(Succeed())
 		before = d.field.at(obj.DeepCopy().Object)
 		if !d.field.set(obj.Object, d.value) {
 			return fmt.Errorf("is %v already", before)

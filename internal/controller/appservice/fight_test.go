@@ -58,7 +58,7 @@ func (s *stage) testFights(t *testing.T) {
 	}
 	for _, w := range worlds {
 		w.becomesReady()
-		w.fallsSilent()
+		w.FallsSilent(w.name)
 	}
 	before := s.memory(t)
 	t.Run("group", func(t *testing.T) {
@@ -83,7 +83,7 @@ const mostGrowth = 24 << 20
 // memory is the resident memory of the operator.
 func (s *stage) memory(t *testing.T) int64 {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.operator.Pid()))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Operator.Pid()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func (s *stage) memory(t *testing.T) int64 {
 }
 
 func (w *world) fights(lasts time.Duration, patch func(i int) string) {
-	calls := w.calls(func() {
+	calls := w.Calls(func() {
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for i := range int(lasts / (100 * time.Millisecond)) {
@@ -107,7 +107,7 @@ func (w *world) fights(lasts time.Duration, patch func(i int) string) {
 		if slices.Contains(w.events(), "RepairThrottled") {
 			w.Expect(w.condition("Ready")()).To(Or(
 				Equal(fmt.Sprintf("False/Progressing: Somebody keeps changing Deployment %[1]s/web; it is repaired at most once a second. "+
-					"Find out who: kubectl get deployment web -n %[1]s --show-managed-fields -o yaml", w.ns)),
+					"Find out who: kubectl get deployment web -n %[1]s --show-managed-fields -o yaml", w.NS)),
 				Equal("False/Progressing: Deployment web changes faster than it can be written; it is tried again and again"),
 			))
 		}
@@ -115,7 +115,7 @@ func (w *world) fights(lasts time.Duration, patch func(i int) string) {
 	w.Expect(accepted(calls)).To(BeNumerically("<=", 5+int(lasts.Seconds())+1), "%s", calls.Count())
 	w.Expect(len(calls.Of("appservices.apps.holdfast.dev").Writes())).To(BeNumerically("<=", 12), "the status flaps until the fight is known, and no longer:\n%s", calls.Count())
 	w.becomesReady()
-	w.fallsSilent()
+	w.FallsSilent(w.name)
 	events := w.events()
 	if !slices.Contains(events, "RepairThrottled") {
 		w.Logf("the machine was too busy for a fight:\n%s", calls.Count())

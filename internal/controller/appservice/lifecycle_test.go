@@ -55,7 +55,7 @@ func scale(w *world) {
 	w.Expect(w.app().Status.ReplicasReady).To(Equal("3/3"))
 
 	w.Expect(w.SubResource("scale").Update(w.Context(), w.app(), client.WithSubResourceBody(&autoscalingv1.Scale{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: w.name}, Spec: autoscalingv1.ScaleSpec{Replicas: 1}}))).To(Succeed())
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: w.name}, Spec: autoscalingv1.ScaleSpec{Replicas: 1}}))).To(Succeed())
 	w.becomesReady()
 	w.Expect(*w.deployment().Spec.Replicas).To(BeEquivalentTo(1))
 	var now autoscalingv1.Scale
@@ -87,9 +87,9 @@ func liveCount(w *world) {
 	w.change(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:2" })
 	w.becomesReady()
 	w.hasPods(4)
-	w.fallsSilent()
+	w.FallsSilent(w.name)
 	var seen []int64
-	for _, e := range w.sees(counts).History(deployments, w.ns+"/web") {
+	for _, e := range w.sees(counts).History(deployments, w.NS+"/web") {
 		n := e.Object.Object["spec"].(map[string]any)["replicas"].(int64)
 		if len(seen) == 0 || seen[len(seen)-1] != n {
 			seen = append(seen, n)
@@ -109,12 +109,12 @@ func portsGoAndCome(w *world) {
 	w.create(usual)
 	w.becomesReady()
 	ports := w.app().Spec.Ports
-	w.fallsSilent()
-	calls := w.calls(func() {
+	w.FallsSilent(w.name)
+	calls := w.Calls(func() {
 		w.change(func(s *appsapi.AppServiceSpec) { s.Ports = nil })
 		w.Eventually(w.service, "60s").Should(BeNil())
 		w.becomesReady()
-		w.fallsSilent()
+		w.FallsSilent(w.name)
 	})
 	w.Expect(w.app().Status.Endpoints).To(BeEmpty())
 	w.Expect(calls.Of("services").Writes()).To(HaveLen(1))
@@ -140,8 +140,8 @@ func portsGoAndCome(w *world) {
 func suspend(w *world) {
 	w.create(usual)
 	w.becomesReady()
-	w.fallsSilent()
-	calls := w.calls(func() {
+	w.FallsSilent(w.name)
+	calls := w.Calls(func() {
 		w.change(func(s *appsapi.AppServiceSpec) { s.Suspend = true })
 		w.Eventually(w.condition("Ready"), "60s").Should(Equal("True/Suspended: Runs on as it is; while suspended nothing is repaired or updated"))
 		edit(w, w.deployment(), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(3)) })
@@ -173,7 +173,7 @@ func serviceTypes(w *world) {
 		w.change(func(s *appsapi.AppServiceSpec) { s.Service.Type = kind })
 		if kind == "LoadBalancer" {
 			w.Eventually(w.condition("Ready"), "60s").Should(Equal(
-				fmt.Sprintf("False/Progressing: Service %s/web waits for an address from the load balancer", w.ns)))
+				fmt.Sprintf("False/Progressing: Service %s/web waits for an address from the load balancer", w.NS)))
 			// What an administrator adds there is not legal on another type.
 			edit(w, w.service(), func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"192.0.2.0/24"} })
 			s := w.service()
@@ -215,14 +215,14 @@ func whatIsUnsetGoes(w *world) {
 func annotated(w *world) {
 	w.create(usual)
 	w.becomesReady()
-	w.fallsSilent()
+	w.FallsSilent(w.name)
 	const times = 5
-	calls := w.calls(func() {
+	calls := w.Calls(func() {
 		for i := range times {
 			edit(w, w.deployment(), func(d *appsv1.Deployment) { d.Annotations["example.com/note"] = fmt.Sprint(i) })
 			w.becomesReady()
 		}
-		w.fallsSilent()
+		w.FallsSilent(w.name)
 	})
 	w.Expect(accepted(calls)).To(BeZero(), "%s", calls.Count())
 	w.Expect(len(calls.Of("appservices.apps.holdfast.dev"))).To(BeZero(), "%s", calls.Count())

@@ -72,7 +72,7 @@ var whose = map[string]struct {
 }
 
 func ownedByConfigMap(w *world, obj client.Object) {
-	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "theirs"}}
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "theirs"}}
 	w.Expect(w.Create(w.Context(), owner)).To(Succeed())
 	obj.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))})
 }
@@ -100,16 +100,16 @@ func (w *world) refuses(kind, owner string) {
 	w.create(usual)
 	says := whose[owner].says
 	if owner == "nobody's" || owner == "nobody's with our label" {
-		says = fmt.Sprintf(says, map[string]string{"Deployment": "deployment", "Service": "service"}[kind], w.ns)
+		says = fmt.Sprintf(says, map[string]string{"Deployment": "deployment", "Service": "service"}[kind], w.NS)
 	}
-	want := fmt.Sprintf("False/NameConflict: %s %s/web %s", kind, w.ns, says)
+	want := fmt.Sprintf("False/NameConflict: %s %s/web %s", kind, w.NS, says)
 	w.Eventually(w.condition("Ready"), "60s").Should(Equal(want))
 	w.Expect(w.condition("Applied")()).To(Equal(want))
 	w.Expect(w.condition("Reconciling")()).To(HavePrefix("True/NameConflict"))
 	w.otherChildRuns(kind)
 
-	w.fallsSilent()
-	calls := w.calls(func() { time.Sleep(quiet) }) // in the long run more than between two looks
+	w.FallsSilent(w.name)
+	calls := w.Calls(func() { time.Sleep(quiet) }) // in the long run more than between two looks
 	w.Expect(len(calls.Writes())).To(BeZero(), "writes in a conflict:\n%s", calls.Writes().Count())
 	w.Expect(len(calls)).To(BeNumerically("<=", 2), "looks in a conflict:\n%s", calls.Count())
 	w.Expect(w.events()).To(ConsistOf("ComponentCreated", "NameConflict"))
@@ -215,7 +215,7 @@ func (w *world) isReplaced(kind string) {
 			continue
 		}
 		w.Expect(w.Delete(w.Context(), theirs)).To(Succeed())
-		w.touch() // otherwise it is only looked at now and then
+		w.Touch(w.all()...) // otherwise it is only looked at now and then
 		w.becomesReady()
 	}
 	w.settles()

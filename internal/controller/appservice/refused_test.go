@@ -15,7 +15,7 @@ import (
 func init() {
 	stories["quota"] = func(w *world) {
 		quota := put(w, &corev1.ResourceQuota{
-			ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "no-deployments"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "no-deployments"},
 			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/deployments.apps": resource.MustParse("0")}},
 		})
 		// Until the quota is counted everything is refused, in other words.
@@ -26,13 +26,13 @@ func init() {
 		w.Eventually(w.condition("Applied"), "60s").Should(Equal(want))
 		w.Expect(w.condition("Ready")()).To(Equal(want))
 		w.Expect(w.service()).NotTo(BeNil(), "the other child is not held up")
-		calls := w.calls(func() { time.Sleep(quiet) })
+		calls := w.Calls(func() { time.Sleep(quiet) })
 		// Twice as long each time, from 20 ms on: ten tries are made in the first 20 s.
 		w.Expect(len(calls)).To(BeNumerically("<=", 14), "%s", calls.Count())
 		w.Expect(len(calls.Of("appservices.apps.holdfast.dev"))).To(BeZero(), "%s", calls.Count())
 		w.Expect(w.events()).To(ConsistOf("ComponentCreated", "ApplyFailed"))
 		w.Expect(w.Delete(w.Context(), quota)).To(Succeed())
-		w.touch() // it would be tried again at the latest after five minutes
+		w.Touch(w.all()...) // it would be tried again at the latest after five minutes
 		w.settles()
 	}
 	stories["an admission policy insists"] = insists
@@ -47,7 +47,7 @@ func insists(w *world) {
 spec:
   reinvocationPolicy: Never
   matchConstraints:
-    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+w.ns+`}}
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+w.NS+`}}
     resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]
   mutations:
   - patchType: JSONPatch
@@ -55,8 +55,8 @@ spec:
       expression: >-
         [JSONPatch{op: "add", path: `+labels+`, value: "platform"},
          JSONPatch{op: "add", path: "/spec/template/spec/enableServiceLinks", value: true}]`, policy)
-	policy.Name = w.ns
-	binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: w.ns}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: w.ns}}
+	policy.Name = w.NS
+	binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: w.NS}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: w.NS}}
 	put(w, policy)
 	put(w, binding)
 	w.Eventually(func() string { // the API server learns of it in its own time
@@ -66,23 +66,23 @@ spec:
 		return d.GetLabels()["app.kubernetes.io/part-of"]
 	}, "60s").Should(Equal("platform"))
 
-	calls := w.calls(func() {
+	calls := w.Calls(func() {
 		w.create(usual)
 		w.becomesReady()
-		w.fallsSilent()
+		w.FallsSilent(w.name)
 	})
 	w.Expect(accepted(calls)).To(Equal(2), "%s", calls.Count())
 	w.Expect(*w.deployment().Spec.Template.Spec.EnableServiceLinks).To(BeTrue())
 	w.settles()
 
 	// What we hold beside that is still repaired.
-	calls = w.calls(func() {
+	calls = w.Calls(func() {
 		edit(w, w.deployment(), func(d *appsv1.Deployment) { d.Labels["app.kubernetes.io/name"] = "theirs" })
 		w.Eventually(func() string { return w.deployment().Labels["app.kubernetes.io/name"] }, "60s").Should(Equal("service"))
 		edit(w, w.deployment(), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(1)) })
 		w.Eventually(func() int32 { return *w.deployment().Spec.Replicas }, "60s").Should(BeEquivalentTo(2))
 		w.becomesReady()
-		w.fallsSilent()
+		w.FallsSilent(w.name)
 	})
 	w.Expect(accepted(calls)).To(Equal(2), "%s", calls.Count())
 	w.settles()

@@ -46,14 +46,14 @@ func init() {
 		w.becomesReady()
 		for _, child := range w.children() {
 			uid := child.GetUID()
-			calls := w.calls(func() {
+			calls := w.Calls(func() {
 				w.Expect(w.Delete(w.Context(), child)).To(Succeed())
 				w.Eventually(func() bool {
 					err := w.Get(w.Context(), client.ObjectKeyFromObject(child), child)
 					return err == nil && child.GetUID() != uid
 				}, "60s", "20ms").Should(BeTrue())
 				w.becomesReady()
-				w.fallsSilent()
+				w.FallsSilent(w.name)
 			})
 			w.Expect(accepted(calls)).To(Equal(1), "%s", calls.Count())
 		}
@@ -97,7 +97,7 @@ func (w *world) repairs(harm func(client.Object)) {
 	for _, child := range w.children() {
 		uid, labels, hash := child.GetUID(), child.GetLabels(), child.GetAnnotations()["apps.holdfast.dev/applied"]
 		w.Expect(ours(labels)).NotTo(BeEmpty())
-		calls := w.calls(func() {
+		calls := w.Calls(func() {
 			edit(w, child, harm)
 			w.Eventually(func() map[string]string {
 				w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(child), child)).To(Succeed())
@@ -106,7 +106,7 @@ func (w *world) repairs(harm func(client.Object)) {
 				}
 				return child.GetLabels()
 			}, "60s", "20ms").Should(Equal(labels))
-			w.fallsSilent()
+			w.FallsSilent(w.name)
 		})
 		w.Expect(child.GetUID()).To(Equal(uid))
 		w.Expect(accepted(calls)).To(Equal(1), "%s", calls.Count())
@@ -123,8 +123,8 @@ func heldByFinalizer(w *world) {
 	edit(w, service, func(s *corev1.Service) { s.Finalizers = append(s.Finalizers, "example.com/theirs") })
 	w.Expect(w.Delete(w.Context(), service)).To(Succeed())
 	w.Eventually(w.condition("Ready"), "60s").Should(Equal(
-		"False/Progressing: Service " + w.ns + "/web is being deleted and waits for example.com/theirs"))
-	w.fallsSilent()
+		"False/Progressing: Service " + w.NS + "/web is being deleted and waits for example.com/theirs"))
+	w.FallsSilent(w.name)
 	uid := service.UID
 	edit(w, service, func(s *corev1.Service) { s.Finalizers = nil })
 	w.Eventually(func() bool { s := w.service(); return s != nil && s.UID != uid }, "60s").Should(BeTrue())
@@ -136,8 +136,8 @@ func heldByFinalizer(w *world) {
 func foreignFieldsStay(w *world) {
 	w.create(usual)
 	w.becomesReady()
-	w.fallsSilent()
-	calls := w.calls(func() {
+	w.FallsSilent(w.name)
+	calls := w.Calls(func() {
 		edit(w, &appsv1.Deployment{ObjectMeta: w.meta()}, func(d *appsv1.Deployment) {
 			d.Labels["example.com/team"] = "red"
 			d.Annotations["example.com/note"] = "mine"
@@ -159,7 +159,7 @@ func foreignFieldsStay(w *world) {
 		})
 		w.Eventually(func() int64 { return w.deployment().Status.ObservedGeneration }, "60s").Should(BeNumerically(">", 1))
 		w.becomesReady()
-		w.fallsSilent()
+		w.FallsSilent(w.name)
 	})
 	w.Expect(accepted(calls)).To(BeZero(), "%s", calls.Count())
 	edit(w, &appsapi.AppService{ObjectMeta: w.meta()}, func(a *appsapi.AppService) { a.Spec.Image = "shop/web:2" })
@@ -186,9 +186,9 @@ func foreignFieldsStay(w *world) {
 func probeOfAnotherKind(w *world) {
 	w.create(usual)
 	w.becomesReady()
-	w.fallsSilent()
+	w.FallsSilent(w.name)
 	before := w.deployment()
-	calls := w.calls(func() {
+	calls := w.Calls(func() {
 		edit(w, w.deployment(), func(d *appsv1.Deployment) {
 			d.Spec.Template.Spec.Containers[0].ReadinessProbe.ProbeHandler = corev1.ProbeHandler{
 				HTTPGet: &corev1.HTTPGetAction{Path: "/theirs", Port: intstr.FromInt32(8080)}}
@@ -197,7 +197,7 @@ func probeOfAnotherKind(w *world) {
 			return w.deployment().Spec.Template.Spec.Containers[0].ReadinessProbe.TCPSocket
 		}, "60s", "20ms").ShouldNot(BeNil())
 		w.becomesReady()
-		w.fallsSilent()
+		w.FallsSilent(w.name)
 	})
 	after := w.deployment()
 	w.Expect(after.Spec.Template).To(Equal(before.Spec.Template))
@@ -205,13 +205,13 @@ func probeOfAnotherKind(w *world) {
 	w.Expect(accepted(calls)).To(Equal(2), "who holds the field, and the field:\n%s", calls.Count())
 
 	// The same change by the spec needs none of that.
-	w.fallsSilent()
-	calls = w.calls(func() {
+	w.FallsSilent(w.name)
+	calls = w.Calls(func() {
 		edit(w, &appsapi.AppService{ObjectMeta: w.meta()}, func(a *appsapi.AppService) {
 			a.Spec.Probes.Readiness = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(8080)}}}
 		})
 		w.becomesReady()
-		w.fallsSilent()
+		w.FallsSilent(w.name)
 	})
 	w.Expect(w.deployment().Spec.Template.Spec.Containers[0].ReadinessProbe.TCPSocket).To(BeNil())
 	w.Expect(accepted(calls)).To(Equal(1), "%s", calls.Count())

@@ -43,7 +43,7 @@ func TestAlone(t *testing.T) {
 	s := newStage(t)
 	t.Run("fights", s.testFights)
 	t.Run("restarts", s.testRestarts)
-	s.needsNoMore(t)
+	s.NeedsNoMore(t)
 }
 
 // testRestarts kills the operator at some moments of each story: it ends as if nothing had
@@ -66,9 +66,9 @@ func (s *stage) testRestarts(t *testing.T) {
 				story.before(w)
 				story.during(w)
 				time.Sleep(after * time.Millisecond)
-				w.Expect(s.operator.Kill()).To(Succeed())
-				w.Expect(s.operator.Start()).To(Succeed())
-				w.Expect(s.operator.WaitReady(t.Context())).To(Succeed())
+				w.Expect(s.Operator.Kill()).To(Succeed())
+				w.Expect(s.Operator.Start()).To(Succeed())
+				w.Expect(s.Operator.WaitReady(t.Context())).To(Succeed())
 				w.becomesReady()
 				w.Expect(w.end()).To(Equal(want), "killed after %d ms", after)
 				w.settles()

@@ -20,7 +20,7 @@ var (
 // watches sees every state of every Deployment and AppService from now on.
 func (w *world) watches() *watcher.Watcher {
 	w.Helper()
-	eye, err := watcher.Start(w.Context(), w.plane.Config, deployments, appServices)
+	eye, err := watcher.Start(w.Context(), w.Plane.Config, deployments, appServices)
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Cleanup(eye.Stop)
 	return eye
@@ -30,7 +30,7 @@ func (w *world) watches() *watcher.Watcher {
 // what a read shows.
 func (w *world) sees(eye *watcher.Watcher) watcher.State {
 	w.Helper()
-	key := w.ns + "/" + w.name
+	key := w.NS + "/" + w.name
 	w.Eventually(func() [2]string {
 		state := eye.State()
 		d, a := state.Get(deployments, key), state.Get(appServices, key)
@@ -50,12 +50,12 @@ func init() {
 		for _, image := range []string{"shop/web:slow", "shop/web:2", "shop/web:slow", "shop/web:3"} {
 			w.change(func(s *appsapi.AppServiceSpec) { s.Image = image })
 			if image == "shop/web:slow" {
-				w.Eventually(w.condition("Ready"), "60s", "20ms").Should(HavePrefix("False/Progressing: Deployment " + w.ns + "/web"))
+				w.Eventually(w.condition("Ready"), "60s", "20ms").Should(HavePrefix("False/Progressing: Deployment " + w.NS + "/web"))
 				continue // a newer one does not wait for it
 			}
 			w.becomesReady()
 		}
-		w.fallsSilent()
+		w.FallsSilent(w.name)
 		trues := w.neverReadyTooSoon(w.sees(eye))
 		w.Expect(trues).To(BeNumerically(">=", 3))
 		w.settles()
@@ -70,8 +70,8 @@ func init() {
 func (w *world) neverReadyTooSoon(seen watcher.State) int {
 	w.Helper()
 	trues := 0
-	history := seen.History(deployments, w.ns+"/"+w.name)
-	for _, e := range seen.History(appServices, w.ns+"/"+w.name) {
+	history := seen.History(deployments, w.NS+"/"+w.name)
+	for _, e := range seen.History(appServices, w.NS+"/"+w.name) {
 		app := e.Object.Object
 		generation, _, _ := unstructured.NestedInt64(app, "metadata", "generation")
 		conditions, _, _ := unstructured.NestedSlice(app, "status", "conditions")

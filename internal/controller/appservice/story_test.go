@@ -11,10 +11,10 @@ ports: [{name: http, port: 80, targetPort: 8080}]`
 
 func init() {
 	stories["create"] = func(w *world) {
-		calls := w.calls(func() {
+		calls := w.Calls(func() {
 			w.create(usual)
 			w.becomesReady()
-			w.fallsSilent()
+			w.FallsSilent(w.name)
 		})
 		w.Expect(len(calls.Reads())).To(BeZero(), "%s", calls.Count())
 		w.Expect(accepted(calls)).To(Equal(2), "one write for each child:\n%s", calls.Count())
@@ -22,7 +22,7 @@ func init() {
 		w.Expect(w.events()).To(ConsistOf("ComponentCreated", "ComponentReady"))
 		status := w.app().Status
 		w.Expect(status.ReplicasReady).To(Equal("2/2"))
-		w.Expect(status.Endpoints[0].URL).To(Equal("http://web." + w.ns + ".svc:80"))
+		w.Expect(status.Endpoints[0].URL).To(Equal("http://web." + w.NS + ".svc:80"))
 		w.settles()
 	}
 }

@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/explain"
+	"github.com/holdfast-dev/holdfast/internal/health"
+	"github.com/holdfast-dev/holdfast/internal/rollout"
+)
+
+// view is what was seen of one component.
+type view struct {
+	component desired.Component
+	status    ComponentStatus
+	verdict   health.Verdict
+	causes    []explain.Cause
+	// step is what was planned for it.
+	step rollout.Step
+	// pending is set when a suspended component is not what the spec says.
+	pending bool
+	again   time.Time
+}
+
+// assess judges one component by its children and its pods.
+func assess(c desired.Component, done *outcome, pods []*corev1.Pod, before []appsapi.Cause, now time.Time) view {
+	v := view{component: c, step: done.step(c.Name), status: ComponentStatus{
+		Name: c.Name, Type: c.Type, ResourceName: c.Workload.Name, Selector: c.Selector(), Endpoints: c.Endpoints,
+	}}
+	v.verdict = childrenHealth(c, done)
+	v.count(done.seen[c.Workload])
+	switch live := done.seen[c.Workload].(type) {
+	case *batchv1.Job:
+		v.causes, v.again = explain.Job(live, pods, now)
+	case *batchv1.CronJob: // a run that fails is followed by the next
+	default:
+		v.causes, v.again = explain.Pods(pods, now)
+	}
+	v.causes = explain.Keep(v.causes, before)
+	if c.Suspended {
+		v.pending = pending(c, done)
+	}
+	return v
+}
+
+// count fills in how many pods there are.
+func (v *view) count(workload runtime.Object) {
+	switch w := workload.(type) {
+	case *appsv1.Deployment:
+		v.status.Wanted = 1
+		if w.Spec.Replicas != nil {
+			v.status.Wanted = *w.Spec.Replicas
+		}
+		v.status.Replicas, v.status.Ready, v.status.Available = w.Status.Replicas, w.Status.ReadyReplicas, w.Status.AvailableReplicas
+		v.status.Selector = metav1.FormatLabelSelector(w.Spec.Selector)
+	case *batchv1.Job:
+		v.status.Wanted, v.status.Ready = 1, min(w.Status.Succeeded, 1)
+	}
+}
+
+// childrenHealth is the worst of the children.
+func childrenHealth(c desired.Component, done *outcome) health.Verdict {
+	verdicts := make([]health.Verdict, 0, len(c.Children))
+	for _, child := range c.Children {
+		obj, ok := done.seen[child.ID]
+		if !ok {
+			verdicts = append(verdicts, health.Verdict{Status: health.Progressing, Reason: appsapi.ReasonProgressing,
+				Message: fmt.Sprintf("%s %s does not exist", child.Kind.Kind, child.Name)})
+			continue
+		}
+		verdicts = append(verdicts, health.Asked(obj, done.asked[child.ID]))
+	}
+	return health.Worst(verdicts...)
+}
+
+// pending says whether a component is not what its spec says.
+func pending(c desired.Component, done *outcome) bool {
+	wanted := map[desired.ID]bool{}
+	for _, child := range c.Children {
+		wanted[child.ID] = true
+		live := done.child(child.ID)
+		if live == nil {
+			return true
+		}
+		config, err := child.Render(live.(runtime.Object))
+		if err != nil || config.Hash() != live.GetAnnotations()[appsapi.AnnotationApplied] {
+			return true
+		}
+	}
+	for id, live := range done.seen {
+		if live.GetLabels()[appsapi.LabelComponent] == c.Name && id.Kind != desired.KindJob && !wanted[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// degraded says whether something of a component is broken, as opposed to on its way.
+func (v *view) degraded() bool { return len(v.causes) > 0 || v.verdict.Status == health.Degraded }
+
+// trouble is what is wrong with a component, or on its way, in one sentence.
+func (v *view) trouble() string {
+	switch {
+	case len(v.causes) > 0:
+		return v.causes[0].Sentence
+	case v.step.Runs != nil:
+		return fmt.Sprintf("its run before, Job %s, has to end first", v.step.Runs.Name)
+	case len(v.step.WaitsFor) > 0:
+		return fmt.Sprintf("it waits for %q", v.step.WaitsFor[0])
+	}
+	return v.verdict.Message
+}
+
+// describe fills in the health of a component as its status shows it.
+func (v *view) describe(others map[string]*view) {
+	s := &v.status
+	s.Health, s.Reason, s.Message = string(v.verdict.Status), v.verdict.Reason, v.verdict.Message
+	switch {
+	case len(v.causes) > 0:
+		s.Health, s.Reason, s.Message = string(health.Degraded), appsapi.ReasonComponentDegraded, v.causes[0].Sentence
+	case v.step.Waits():
+		s.Health, s.Reason, s.Message = "Waiting", appsapi.ReasonWaitingForDependency, v.waiting(others)
+	case v.component.Suspended:
+		s.Reason = appsapi.ReasonSuspended
+	case v.verdict.Status == health.Healthy:
+		s.Message = ""
+	}
+}
+
+// waiting names what blocks a component, and what is the matter with that.
+func (v *view) waiting(others map[string]*view) string {
+	if len(v.step.WaitsFor) == 0 {
+		return fmt.Sprintf("Component %q: %s", v.component.Name, v.trouble())
+	}
+	blocker := v.step.WaitsFor[0]
+	why := "it is not ready"
+	if other := others[blocker]; other != nil {
+		why = other.trouble()
+	}
+	return fmt.Sprintf("Component %q waits for %q: %s", v.component.Name, blocker, why)
+}

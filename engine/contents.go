@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/rollout"
+)
+
+// contents knows the hashes of the ConfigMaps and Secrets that applications refer to, and
+// who refers to them. Of these objects the cache keeps that they exist and in which
+// version; only a version that nobody has seen is read, once.
+type contents struct {
+	cache client.Reader
+	live  client.Reader
+	key   *contentKey
+
+	mu    sync.Mutex
+	known map[source]hashes
+	users map[source]map[types.NamespacedName]bool
+	uses  map[types.NamespacedName][]source
+}
+
+// source is a ConfigMap or Secret.
+type source struct {
+	kind string
+	types.NamespacedName
+}
+
+// hashes are of one version of a source, by the keys that were asked for.
+type hashes struct {
+	uid     types.UID
+	version string
+	byKeys  map[string]string
+}
+
+func newContents(cache, live client.Reader, key *contentKey) *contents {
+	return &contents{
+		cache: cache, live: live, key: key,
+		known: map[source]hashes{}, users: map[source]map[types.NamespacedName]bool{}, uses: map[types.NamespacedName][]source{},
+	}
+}
+
+// of returns the contents that the components of an application refer to. What is written
+// down on a child need not be read.
+func (c *contents) of(ctx context.Context, app types.NamespacedName, components []Component, seen rollout.Seen) (desired.Contents, error) {
+	var refs []desired.Ref
+	for _, component := range components {
+		refs = append(refs, desired.Refs(component)...)
+	}
+	c.use(app, refs) // before looking, so that a change in between wakes us
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	recorded := map[desired.Ref][]desired.Content{}
+	for _, live := range seen {
+		for ref, content := range desired.Recorded(live) {
+			recorded[ref] = append(recorded[ref], content)
+		}
+	}
+	out := desired.Contents{}
+	for _, ref := range refs {
+		content, err := c.one(ctx, sourceOf(app.Namespace, ref), ref, recorded[ref])
+		if err != nil {
+			return nil, err
+		}
+		if content != nil {
+			out[ref] = *content
+		}
+	}
+	return out, nil
+}
+
+func sourceOf(namespace string, ref desired.Ref) source {
+	return source{ref.Kind, types.NamespacedName{Namespace: namespace, Name: ref.Name}}
+}
+
+// one returns nil when there is no such object.
+func (c *contents) one(ctx context.Context, s source, ref desired.Ref, recorded []desired.Content) (*desired.Content, error) {
+	now := &metav1.PartialObjectMetadata{}
+	now.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(s.kind))
+	if err := c.cache.Get(ctx, s.NamespacedName, now); apierrors.IsNotFound(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("get %s %s: %w", s.kind, s, err)
+	}
+	for _, r := range append(recorded, c.remembered(s, ref.Keys)...) {
+		if r.UID == now.UID && !olderVersion(r.ResourceVersion, now.ResourceVersion) {
+			return &r, nil
+		}
+	}
+	return c.read(ctx, s, ref.Keys)
+}
+
+func olderVersion(a, b string) bool {
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err != nil || c < 0
+}
+
+func (c *contents) remembered(s source, keys string) []desired.Content {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.known[s]
+	hash, ok := known.byKeys[keys]
+	if !ok {
+		return nil
+	}
+	return []desired.Content{{UID: known.uid, ResourceVersion: known.version, Hash: hash}}
+}
+
+// read asks the API server. The content itself is forgotten at once.
+func (c *contents) read(ctx context.Context, s source, keys string) (*desired.Content, error) {
+	obj, data, err := c.get(ctx, s)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get %s %s: %w", s.kind, s, err)
+	}
+	secret, err := c.key.of(ctx, s.kind)
+	if err != nil {
+		return nil, err
+	}
+	out := &desired.Content{UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(), Hash: hashOf(data, keys, secret)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.known[s]
+	if known.uid != out.UID || known.version != out.ResourceVersion {
+		known = hashes{uid: out.UID, version: out.ResourceVersion, byKeys: map[string]string{}}
+	}
+	known.byKeys[keys] = out.Hash
+	if c.users[s] != nil {
+		c.known[s] = known
+	}
+	return out, nil
+}
+
+func (c *contents) get(ctx context.Context, s source) (client.Object, map[string][]byte, error) {
+	if s.kind == desired.RefSecret {
+		var secret corev1.Secret
+		err := c.live.Get(ctx, s.NamespacedName, &secret)
+		return &secret, secret.Data, err
+	}
+	var config corev1.ConfigMap
+	err := c.live.Get(ctx, s.NamespacedName, &config)
+	data := maps.Clone(config.BinaryData)
+	for k, v := range config.Data {
+		if data == nil {
+			data = map[string][]byte{}
+		}
+		data[k] = []byte(v)
+	}
+	return &config, data, err
+}
+
+// hashOf hashes the keys that are asked for. With a key nobody can guess a short password
+// from the hash.
+func hashOf(data map[string][]byte, keys string, key []byte) string {
+	taken := data
+	if keys != "" {
+		taken = map[string][]byte{}
+		for k := range strings.SplitSeq(keys, ",") {
+			if v, ok := data[k]; ok {
+				taken[k] = v
+			}
+		}
+	}
+	h := hmac.New(sha256.New, key)
+	// Maps are encoded in the order of their keys, and memory takes everything.
+	_ = json.NewEncoder(h).Encode(taken)
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+// use notes what an application refers to.
+func (c *contents) use(app types.NamespacedName, refs []desired.Ref) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var now []source
+	for _, ref := range refs {
+		s := sourceOf(app.Namespace, ref)
+		if slices.Contains(now, s) {
+			continue
+		}
+		now = append(now, s)
+		if c.users[s] == nil {
+			c.users[s] = map[types.NamespacedName]bool{}
+		}
+		c.users[s][app] = true
+	}
+	for _, s := range c.uses[app] {
+		if slices.Contains(now, s) {
+			continue
+		}
+		if delete(c.users[s], app); len(c.users[s]) == 0 {
+			delete(c.users, s)
+			delete(c.known, s)
+		}
+	}
+	if c.uses[app] = now; len(now) == 0 {
+		delete(c.uses, app)
+	}
+}
+
+// usersOf are the applications to wake when a ConfigMap or Secret changes.
+func (c *contents) usersOf(kind string) func(context.Context, client.Object) []reconcile.Request {
+	return func(_ context.Context, obj client.Object) []reconcile.Request {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		var out []reconcile.Request
+		for app := range c.users[source{kind, client.ObjectKeyFromObject(obj)}] {
+			out = append(out, reconcile.Request{NamespacedName: app})
+		}
+		return out
+	}
+}

@@ -1,0 +1,43 @@
+// Package appstack is the kind AppStack: several components, and what needs what.
+//
+// Safety rule: it only maps. Whatever an AppStack does, the engine does.
+package appstack
+
+import (
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/engine"
+)
+
+// +kubebuilder:rbac:groups=apps.holdfast.dev,resources=appstacks,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apps.holdfast.dev,resources=appstacks/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.holdfast.dev,resources=appstacks/finalizers,verbs=update
+
+// Setup makes a manager run AppStacks.
+func Setup(mgr ctrl.Manager, o engine.Options) error {
+	return engine.Setup(mgr, engine.Kind[*appsapi.AppStack]{
+		New:        func() *appsapi.AppStack { return &appsapi.AppStack{} },
+		Components: components,
+		History:    history,
+	}, o)
+}
+
+// components are those of the spec; suspending the stack suspends each.
+func components(stack *appsapi.AppStack) []engine.Component {
+	out := make([]engine.Component, len(stack.Spec.Components))
+	for i, c := range stack.Spec.Components {
+		c.Suspend = c.Suspend || stack.Spec.Suspend
+		out[i] = c
+	}
+	return out
+}
+
+// history remembers what runs: not whether hands are off, nor how much is remembered.
+func history(stack *appsapi.AppStack) (spec any, limit int32) {
+	remembered := appsapi.AppStackSpec{Components: stack.Spec.Components}
+	if l := stack.Spec.RevisionHistoryLimit; l != nil {
+		limit = *l
+	}
+	return remembered, limit
+}

@@ -1,0 +1,49 @@
+package desired
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// bindings are the environment variables that tell a component where others are.
+func (a application) bindings(c appsapi.Component) []corev1.EnvVar {
+	var out []corev1.EnvVar
+	for _, b := range c.Bindings {
+		i := slices.IndexFunc(a.components, func(o appsapi.Component) bool { return o.Name == b.Component })
+		if i < 0 || a.components[i].Service == nil || len(a.components[i].Service.Ports) == 0 {
+			continue // refused before anything is applied
+		}
+		host, port := a.address(a.components[i])
+		out = append(out,
+			corev1.EnvVar{Name: prefix(b) + "_HOST", Value: host},
+			corev1.EnvVar{Name: prefix(b) + "_PORT", Value: port})
+	}
+	return out
+}
+
+// address is where a service with ports is reached.
+func (a application) address(c appsapi.Component) (host, port string) {
+	return fmt.Sprintf("%s.%s.svc", Name(a.Owner, c), a.Namespace), strconv.Itoa(int(c.Service.Ports[0].Port))
+}
+
+func prefix(b appsapi.Binding) string {
+	if b.EnvPrefix != "" {
+		return b.EnvPrefix
+	}
+	return strings.ToUpper(strings.ReplaceAll(b.Component, "-", "_"))
+}
+
+// withBindings puts the variables of bindings first, so that others can be made of them.
+// One that the spec sets itself stays as it is set.
+func withBindings(bindings, own []corev1.EnvVar) []corev1.EnvVar {
+	out := slices.DeleteFunc(bindings, func(b corev1.EnvVar) bool {
+		return slices.ContainsFunc(own, func(o corev1.EnvVar) bool { return o.Name == b.Name })
+	})
+	return append(out, own...)
+}

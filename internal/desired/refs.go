@@ -1,0 +1,171 @@
+package desired
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// Ref is a ConfigMap or Secret that pods take configuration from.
+type Ref struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Keys are the keys that they take, sorted and separated by commas; none means all.
+	Keys string `json:"keys,omitempty"`
+}
+
+// The kinds of a Ref.
+const (
+	RefConfigMap = "ConfigMap"
+	RefSecret    = "Secret"
+)
+
+// Content is what is known of the content of a Ref: its hash, and of which state of the
+// object.
+type Content struct {
+	UID             types.UID `json:"uid"`
+	ResourceVersion string    `json:"resourceVersion"`
+	Hash            string    `json:"hash"`
+}
+
+// Contents are those of the objects that exist.
+type Contents map[Ref]Content
+
+// Refs are what the pods of a component take configuration from, if they are to be
+// replaced when it changes.
+func Refs(c appsapi.Component) []Ref {
+	if c.Service == nil {
+		return nil // a job does not run again because its configuration changed
+	}
+	if roll := c.Service.Config.RollOnChange; roll != nil && !*roll {
+		return nil
+	}
+	found := keysByObject{}
+	for _, e := range c.Service.Env {
+		if e.ValueFrom == nil {
+			continue
+		}
+		if r := e.ValueFrom.ConfigMapKeyRef; r != nil {
+			found.add(RefConfigMap, r.Name, r.Key)
+		}
+		if r := e.ValueFrom.SecretKeyRef; r != nil {
+			found.add(RefSecret, r.Name, r.Key)
+		}
+	}
+	for _, e := range c.Service.EnvFrom {
+		if r := e.ConfigMapRef; r != nil {
+			found.add(RefConfigMap, r.Name, "")
+		}
+		if r := e.SecretRef; r != nil {
+			found.add(RefSecret, r.Name, "")
+		}
+	}
+	return found.refs()
+}
+
+// keysByObject collects the keys that are taken of each object; the empty one is all.
+type keysByObject map[Ref]map[string]bool
+
+func (k keysByObject) add(kind, name, key string) {
+	object := Ref{Kind: kind, Name: name}
+	if k[object] == nil {
+		k[object] = map[string]bool{}
+	}
+	k[object][key] = true
+}
+
+func (k keysByObject) refs() []Ref {
+	var refs []Ref
+	for ref, keys := range k {
+		if !keys[""] {
+			ref.Keys = strings.Join(slices.Sorted(maps.Keys(keys)), ",")
+		}
+		refs = append(refs, ref)
+	}
+	slices.SortFunc(refs, func(a, b Ref) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return refs
+}
+
+// record is one entry of AnnotationRefs.
+type record struct {
+	Ref
+	Content
+}
+
+// Recorded are the contents that a workload was applied with.
+func Recorded(live metav1.Object) Contents {
+	var records []record
+	// What somebody else wrote there is as good as nothing.
+	_ = json.Unmarshal([]byte(live.GetAnnotations()[appsapi.AnnotationRefs]), &records)
+	out := Contents{}
+	for _, r := range records {
+		out[r.Ref] = r.Content
+	}
+	return out
+}
+
+// consumed are the contents to apply a workload with. An object that is gone keeps its
+// entry: pods that run must not be replaced by pods that cannot start. So does one that
+// was written without a change: it is not worth a write to the workload.
+func consumed(refs []Ref, known Contents, live metav1.Object) []record {
+	before := Contents{}
+	if live != nil {
+		before = Recorded(live)
+	}
+	var out []record
+	for _, ref := range refs {
+		now, exists := known[ref]
+		was, recorded := before[ref]
+		switch {
+		case recorded && (!exists || now.Hash == was.Hash):
+			out = append(out, record{ref, was})
+		case exists:
+			out = append(out, record{ref, now})
+		}
+	}
+	return out
+}
+
+// consumedBy are the contents to apply a Deployment with.
+func consumedBy(a application, c appsapi.Component, live *appsv1.Deployment) []record {
+	if live == nil { // and not an interface that holds nothing
+		return consumed(Refs(c), a.contents, nil)
+	}
+	return consumed(Refs(c), a.contents, live)
+}
+
+// annotateRefs writes down what went into the hash of the pods, so that nobody needs to
+// read it again.
+func annotateRefs(meta *metav1ac.ObjectMetaApplyConfiguration, records []record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	content, err := json.Marshal(records)
+	if err != nil {
+		return fmt.Errorf("encode references of %s: %w", *meta.Name, err)
+	}
+	meta.WithAnnotations(map[string]string{appsapi.AnnotationRefs: string(content)})
+	return nil
+}
+
+// configHash is the hash of the configuration that pods consume. It is there also when
+// there is none: adding it later would replace every pod.
+func configHash(records []record) string {
+	var content []byte
+	for _, r := range records {
+		content = append(content, r.Kind+"/"+r.Name+"/"+r.Keys+"="+r.Hash+"\n"...)
+	}
+	return digest(content)[:16]
+}

@@ -1,0 +1,51 @@
+package desired
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// KindRevision is the kind of an object that remembers a spec.
+var KindRevision = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
+
+// RevisionName is the name of the revision of a spec, by its hash.
+func RevisionName(owner Owner, hash string) string {
+	return shortenTo(owner.Name, maxLabel-len(hash)-1) + "-" + hash
+}
+
+// Revision remembers a spec. jobs are the hashes of the jobs in it. It has no label that a
+// workload selects: controllers of Kubernetes adopt revisions by their labels.
+func Revision(owner Owner, hash string, data []byte, number int64, jobs []string) *appsv1.ControllerRevision {
+	r := &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: owner.Namespace, Name: RevisionName(owner, hash),
+			Labels: map[string]string{
+				appsapi.LabelInstance:  owner.Name,
+				appsapi.LabelPartOf:    owner.Name,
+				appsapi.LabelManagedBy: appsapi.ManagedBy,
+				appsapi.LabelOwnerUID:  string(owner.UID),
+				appsapi.LabelOwnerKind: owner.Kind,
+			},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID,
+				Controller: new(true), BlockOwnerDeletion: new(true),
+			}},
+		},
+		Data:     runtime.RawExtension{Raw: data},
+		Revision: number,
+	}
+	if len(jobs) > 0 {
+		r.Annotations = map[string]string{appsapi.AnnotationJobSpec: strings.Join(jobs, ",")}
+	}
+	return r
+}
+
+// JobSpecs are the hashes of the jobs in the spec that a revision remembers.
+func JobSpecs(r *appsv1.ControllerRevision) []string {
+	return split(r.Annotations[appsapi.AnnotationJobSpec])
+}

@@ -1,0 +1,101 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/internal/desired"
+)
+
+// Invalid is a spec that can never work, whatever happens in the cluster.
+type Invalid struct{ Why string }
+
+func (e *Invalid) Error() string { return e.Why }
+
+// Check refuses what no order satisfies: dependencies on nothing and on oneself, also
+// through others, bindings that lead nowhere, and components that would share a child.
+func Check(components []desired.Component) error {
+	known := map[string]*desired.Component{}
+	children := map[desired.ID]string{}
+	for i := range components {
+		c := &components[i]
+		known[c.Name] = c
+		for _, child := range c.Children {
+			if other, taken := children[child.ID]; taken {
+				return &Invalid{fmt.Sprintf("Components %q and %q would both have %s %s; give one of them another resourceName",
+					other, c.Name, child.Kind.Kind, child.Name)}
+			}
+			children[child.ID] = c.Name
+		}
+	}
+	for _, c := range components {
+		for _, dep := range c.DependsOn {
+			if known[dep] == nil {
+				return &Invalid{fmt.Sprintf("Component %q depends on %q, which does not exist; correct the name, or add it", c.Name, dep)}
+			}
+		}
+		for _, target := range c.BoundTo {
+			if len(known[target].Endpoints) == 0 {
+				return &Invalid{fmt.Sprintf("Component %q is bound to %q, which has no ports; give it one, or remove the binding", c.Name, target)}
+			}
+		}
+	}
+	if cycle := findCycle(components); cycle != nil {
+		return &Invalid{fmt.Sprintf("Components depend on each other in a circle: %s; remove one of these dependencies", strings.Join(cycle, " -> "))}
+	}
+	return nil
+}
+
+// findCycle returns the first circle in the order of the spec, its first component twice.
+func findCycle(components []desired.Component) []string {
+	deps := map[string][]string{}
+	for _, c := range components {
+		deps[c.Name] = c.DependsOn
+	}
+	done := map[string]bool{}
+	var walk func(name string, path []string) []string
+	walk = func(name string, path []string) []string {
+		if i := slices.Index(path, name); i >= 0 {
+			return append(slices.Clone(path[i:]), name)
+		}
+		if done[name] {
+			return nil
+		}
+		for _, dep := range deps[name] {
+			if cycle := walk(dep, append(slices.Clone(path), name)); cycle != nil {
+				return cycle
+			}
+		}
+		done[name] = true
+		return nil
+	}
+	for _, c := range components {
+		if cycle := walk(c.Name, nil); cycle != nil {
+			return cycle
+		}
+	}
+	return nil
+}
+
+// Order groups components into waves: those of one wave wait for nobody but those of
+// earlier ones. The components must have passed Check.
+func Order(components []desired.Component) [][]desired.Component {
+	var waves [][]desired.Component
+	done := map[string]bool{}
+	for left := components; len(left) > 0; {
+		var wave, later []desired.Component
+		for _, c := range left {
+			if slices.ContainsFunc(c.DependsOn, func(dep string) bool { return !done[dep] }) {
+				later = append(later, c)
+				continue
+			}
+			wave = append(wave, c)
+		}
+		for _, c := range wave {
+			done[c.Name] = true
+		}
+		waves, left = append(waves, wave), later
+	}
+	return waves
+}

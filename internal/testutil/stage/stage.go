@@ -1,0 +1,90 @@
+// Package stage is what the stories of all kinds are played on: a real control plane with
+// one node, played, and the operator's own program.
+//
+// Safety rule: a story that the operator may not play, because config/rbac does not cover
+// it, fails.
+package stage
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil"
+	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+)
+
+// Main runs the tests of a package with stories.
+func Main(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("stories need an API server: make test-api runs them")
+		return
+	}
+	// Stories mostly wait: as many as there are cores at a time would take minutes.
+	if err := flag.Set("test.parallel", "32"); err != nil {
+		panic(err)
+	}
+	ctrl.SetLogger(logr.Discard()) // the client of the tests has nothing to say
+	os.Exit(m.Run())
+}
+
+// Stage is a control plane and an operator.
+type Stage struct {
+	Plane    *controlplane.Plane
+	Log      *audit.Log
+	Operator *operator.Operator
+}
+
+// New starts a stage that ends with the test. play says what becomes of pods.
+func New(t *testing.T, play func(*corev1.Pod) podsim.Behavior, o operator.Options) *Stage {
+	t.Helper()
+	plane := testutil.ControlPlane(t, controlplane.Options{Audit: true})
+	operator.Install(t, plane)
+	if _, err := podsim.Start(t.Context(), plane.Config, podsim.Playing(play)); err != nil {
+		t.Fatal(err)
+	}
+	log, err := audit.Open(plane.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Stage{Plane: plane, Log: log, Operator: operator.Start(t, plane, o)}
+}
+
+// NeedsNoMore fails the test if the operator asked for something that it may not do.
+func (s *Stage) NeedsNoMore(t *testing.T) {
+	t.Helper()
+	requests, err := s.Log.Since(t.Context(), s.Plane.Config, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forbidden := requests.By(operator.User).Where(func(e *audit.Event) bool {
+		return e.ResponseStatus.Code == 403 && !strings.Contains(e.ResponseStatus.Message, "quota") &&
+			!strings.Contains(e.ResponseStatus.Message, "is being terminated") // a namespace
+	})
+	if len(forbidden) > 0 {
+		t.Errorf("config/rbac does not cover what the operator does:\n%s", forbidden.Count())
+	}
+}
+
+// ByTag lets the tag of an image say what becomes of its pods.
+func ByTag(behaviors map[string]podsim.Behavior) func(*corev1.Pod) podsim.Behavior {
+	return func(pod *corev1.Pod) podsim.Behavior {
+		for i := range pod.Spec.Containers {
+			_, tag, _ := strings.Cut(pod.Spec.Containers[i].Image, ":")
+			if b, ok := behaviors[tag]; ok {
+				return b
+			}
+		}
+		return podsim.Behavior{}
+	}
+}

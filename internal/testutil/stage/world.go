@@ -1,0 +1,177 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil"
+	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+)
+
+// World is what one story plays in: a namespace of its own.
+type World struct {
+	*testing.T
+	*gomega.WithT
+	client.Client
+	*Stage
+	NS string
+}
+
+// World returns a new one.
+func (s *Stage) World(t *testing.T) *World {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, appsapi.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(s.Plane.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &World{T: t, WithT: gomega.NewWithT(t), Client: c, Stage: s, NS: testutil.Namespace(t, s.Plane.Config)}
+}
+
+// On is the same world for another test.
+func (w *World) On(t *testing.T) *World {
+	other := *w
+	other.T, other.WithT = t, gomega.NewWithT(t)
+	return &other
+}
+
+// Edit changes an object until nobody else was faster.
+func Edit[T client.Object](w *World, obj T, change func(T)) {
+	w.Helper()
+	w.Eventually(func() error {
+		if err := w.Get(w.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+			return err
+		}
+		change(obj)
+		return w.Update(w.Context(), obj)
+	}, "60s").Should(gomega.Succeed())
+}
+
+// Find returns nil when there is no such object.
+func Find[T client.Object](w *World, obj T) T {
+	var none T
+	err := w.Get(w.Context(), client.ObjectKeyFromObject(obj), obj)
+	if client.IgnoreNotFound(err) != nil {
+		w.Errorf("get: %v", err)
+	}
+	if err != nil {
+		return none
+	}
+	return obj
+}
+
+// application is an object of any of our kinds.
+type application interface {
+	client.Object
+	ApplicationStatus() *appsapi.ApplicationStatus
+}
+
+// Condition reads one condition as "status/reason: message", about the current
+// generation of an object.
+func (w *World) Condition(app application, kind string) string {
+	if err := w.Get(w.Context(), client.ObjectKeyFromObject(app), app); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			return err.Error()
+		}
+		return "gone"
+	}
+	status := app.ApplicationStatus()
+	c := meta.FindStatusCondition(status.Conditions, kind)
+	if c == nil {
+		return "none"
+	}
+	if c.ObservedGeneration != app.GetGeneration() || status.ObservedGeneration != app.GetGeneration() {
+		return "about an old generation"
+	}
+	return fmt.Sprintf("%s/%s: %s", c.Status, c.Reason, c.Message)
+}
+
+// BecomesReady waits until everything is as declared.
+func (w *World) BecomesReady(app application) {
+	w.Helper()
+	w.Eventually(func() string { return w.Condition(app, "Ready") }, "60s", "20ms").
+		Should(gomega.Equal("True/Reconciled: Everything runs as declared"))
+}
+
+// Events are the reasons of the events about an object, in order.
+func (w *World) Events(kind, name string) []string {
+	var list eventsv1.EventList
+	w.Expect(w.List(w.Context(), &list, client.InNamespace(w.NS))).To(gomega.Succeed())
+	var reasons []string
+	for i := range list.Items {
+		if e := &list.Items[i]; e.Regarding.Kind == kind && e.Regarding.Name == name {
+			reasons = append(reasons, e.Reason)
+		}
+	}
+	return reasons
+}
+
+// Requests are everybody's requests in this namespace while f runs.
+func (w *World) Requests(f func()) audit.Events {
+	w.Helper()
+	ctx := context.WithoutCancel(w.Context())
+	from, err := w.Log.Mark(ctx, w.Plane.Config)
+	w.Expect(err).NotTo(gomega.HaveOccurred())
+	f()
+	events, err := w.Log.Since(ctx, w.Plane.Config, from)
+	w.Expect(err).NotTo(gomega.HaveOccurred())
+	return events.In(w.NS)
+}
+
+// Calls are the operator's.
+func (w *World) Calls(f func()) audit.Events {
+	w.Helper()
+	return w.Requests(f).By(operator.User)
+}
+
+// Settles proves that a second look writes nothing: these objects are touched where it
+// does not matter, and the operator does not call.
+func (w *World) Settles(app application, children ...client.Object) {
+	w.Helper()
+	w.BecomesReady(app)
+	w.FallsSilent(app.GetName())
+	quiet := w.Calls(func() {
+		w.Touch(append(children, app)...)
+		time.Sleep(time.Second) // there is no event for nothing happening
+	})
+	w.Expect(len(quiet)).To(gomega.BeZero(), "a second reconcile calls:\n%s", quiet.Count())
+}
+
+// FallsSilent waits until the operator has said what it had to say about an object:
+// events follow the status, and nobody waits for them.
+func (w *World) FallsSilent(name string) {
+	w.Helper()
+	about := func(e *audit.Event) bool {
+		return e.ObjectRef.Name == name || strings.HasPrefix(e.ObjectRef.Name, name+".") // an event
+	}
+	w.Eventually(func() string {
+		return w.Calls(func() { time.Sleep(300 * time.Millisecond) }).Where(about).Count().String()
+	}, "60s", "1ms").Should(gomega.Equal(audit.Events{}.Count().String()))
+}
+
+// Touch changes objects where nobody holds anything.
+func (w *World) Touch(objects ...client.Object) {
+	w.Helper()
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"example.com/touched":"at-%d"}}}`, time.Now().UnixNano()))
+	for _, obj := range objects {
+		w.Expect(client.IgnoreNotFound(w.Patch(w.Context(), obj, patch))).To(gomega.Succeed())
+	}
+}
