@@ -75,14 +75,13 @@ func (p *planner) prune() (remove []Removal, keep []Kept) {
 	kept := map[string]bool{}
 	for _, l := range p.leftovers {
 		why, optional := p.reason(l)
-		if optional {
-			continue
-		}
 		switch {
 		case l.live.GetDeletionTimestamp() != nil:
 			if why = ""; len(finalizers(l.live)) > 0 { // else it is as good as gone
 				why = leaving(l)
 			}
+		case optional:
+			continue
 		case why == "":
 			remove = append(remove, Removal{l.component, l.id})
 		}

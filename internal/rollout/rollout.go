@@ -5,6 +5,8 @@
 package rollout
 
 import (
+	"slices"
+
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,6 +43,9 @@ type Plan struct {
 	Prune []Removal
 	// Keep is what left the spec and cannot go yet.
 	Keep []Kept
+	// Held is set when everything is suspended and something has left the spec: it stays
+	// until hands are on again.
+	Held bool
 }
 
 // Step is what to do for one component. Its applies do not depend on each other; its
@@ -89,9 +94,12 @@ func For(in Input) (Plan, error) {
 			plan.Steps = append(plan.Steps, p.step(c))
 		}
 	}
-	if len(plan.Steps) > 0 { // else hands off
-		plan.Prune, plan.Keep = p.prune()
+	remove, keep := p.prune()
+	if len(plan.Steps) == 0 { // hands off
+		plan.Held = len(remove)+len(keep) > 0
+		return plan, nil
 	}
+	plan.Prune, plan.Keep = remove, keep
 	return plan, nil
 }
 
@@ -186,31 +194,50 @@ func (p *planner) step(c *desired.Component) Step {
 func (p *planner) closed(c *desired.Component) []string {
 	var out []string
 	for _, dep := range c.DependsOn {
-		if !p.satisfied(p.components[dep]) {
+		other := p.components[dep]
+		if !p.satisfied(other) || slices.Contains(c.BoundTo, dep) && !p.reachable(other) {
 			out = append(out, dep)
 		}
 	}
 	return out
 }
 
-// supersede ends earlier runs of a job that now runs with another spec. One whose pod is
-// at work is waited for: two runs at once are nobody's wish.
+// reachable says whether the Service of a component leads to it. One of somebody else
+// under the same name leads elsewhere, and nobody may be sent there.
+func (p *planner) reachable(c *desired.Component) bool {
+	for _, child := range c.Children {
+		if live := p.Seen[child.ID]; child.Kind == desired.KindService && (live == nil || !p.ours(live)) {
+			return false
+		}
+	}
+	return true
+}
+
+// supersede ends earlier runs of a job that now runs with another spec, and waits until
+// they are gone: two runs at once are nobody's wish. The status of a run does not tell
+// whether a pod is at work: it learns of one that has started a second late, and does not
+// count one that takes its time to end.
 func (p *planner) supersede(c *desired.Component, step *Step) {
 	if c.JobSpec == "" {
 		return
 	}
 	for _, l := range p.leftovers {
 		run, ok := l.live.(*batchv1.Job)
-		if !ok || l.component != c.Name || finished(run) {
+		if !ok || l.component != c.Name || over(run) {
 			continue
 		}
-		if run.Status.Ready != nil && *run.Status.Ready > 0 {
-			step.Runs = &l.id
-		}
+		step.Runs = &l.id
 		if run.DeletionTimestamp == nil {
 			step.Remove = append(step.Remove, l.id)
 		}
 	}
+}
+
+// over says whether a run has come to its end, also if it is being deleted since.
+func over(j *batchv1.Job) bool {
+	there := *j
+	there.DeletionTimestamp = nil
+	return finished(&there)
 }
 
 func finished(j *batchv1.Job) bool {

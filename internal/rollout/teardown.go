@@ -1,9 +1,6 @@
 package rollout
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
@@ -19,32 +16,19 @@ type Teardown struct {
 // Down plans the deletion of an application from what exists, not from what its spec would
 // make of it: first the components that no other one needs.
 func Down(owner desired.Owner, seen Seen) Teardown {
-	all := newPlanner(Input{Owner: owner, Seen: seen}).leftovers
-	users := map[string]map[string]bool{}
-	for _, l := range all {
-		if users[l.component] == nil {
-			users[l.component] = map[string]bool{}
-		}
-	}
-	for _, l := range all {
-		for _, dep := range desired.Edges(l.live) {
-			if users[dep] != nil && dep != l.component {
-				users[dep][l.component] = true
-			}
-		}
+	p := newPlanner(Input{Owner: owner, Seen: seen})
+	p.needs = map[string][]string{} // of jobs that have ended, too
+	for _, l := range p.leftovers {
+		p.needs[l.component] = append(p.needs[l.component], desired.Edges(l.live)...)
 	}
 	free := map[string]bool{}
-	for component := range users {
-		free[component] = len(users[component]) == 0
+	for component := range p.needs {
+		// A circle, which edits can make while a component is suspended, goes together:
+		// better in no order than never. What it needs goes after it.
+		free[component] = p.user(p.circle(component)) == ""
 	}
-	if !slices.Contains(slices.Collect(maps.Values(free)), true) {
-		// A circle, which only somebody else's edits can make: better in no order than never.
-		for component := range free {
-			free[component] = true
-		}
-	}
-	down := Teardown{Done: len(all) == 0}
-	for _, l := range all {
+	down := Teardown{Done: len(p.leftovers) == 0}
+	for _, l := range p.leftovers {
 		switch {
 		case !free[l.component]:
 		case l.live.GetDeletionTimestamp() != nil:

@@ -1,0 +1,108 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"sigs.k8s.io/yaml"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+func printPlans(output string, plans []Plan, out io.Writer) error {
+	switch output {
+	case asJSON:
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(plans)
+	case asYAML:
+		content, err := yaml.Marshal(plans)
+		if err == nil {
+			_, err = out.Write(content)
+		}
+		return err
+	}
+	for i, p := range plans {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		if err := p.print(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// print prints a plan for people.
+func (p Plan) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s, %s\n\n", p.title(), counted(len(p.Components), "component"))
+	fmt.Fprintln(w, "WAVE\tCOMPONENT\tTYPE\tCHILDREN\tWAITS FOR")
+	for _, c := range p.Components {
+		children := listed(c.Children, func(r appsapi.ObjectReference) string { return r.Kind + " " + r.Name })
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", c.Wave, c.Name, c.Type, children, orNone(strings.Join(c.WaitsFor, ", ")))
+	}
+	fmt.Fprintln(w, "\nIn an empty cluster:")
+	e := p.EmptyCluster
+	fmt.Fprintf(w, "  applied at once\t%s\n", orNone(strings.Join(e.Apply, ", ")))
+	if len(e.Wait) > 0 {
+		fmt.Fprintf(w, "  waiting\t%s\n", listed(e.Wait, func(x Wait) string { return x.Component + " for " + and(x.For) }))
+	}
+	if len(e.Suspended) > 0 {
+		fmt.Fprintf(w, "  suspended\t%s\n", strings.Join(e.Suspended, ", "))
+	}
+	fmt.Fprintf(w, "\n%s\n", p.deletion())
+	return w.Flush()
+}
+
+func (p Plan) title() string {
+	if p.Namespace == "" {
+		return p.Kind + " " + p.Name
+	}
+	return fmt.Sprintf("%s %s/%s", p.Kind, p.Namespace, p.Name)
+}
+
+func (p Plan) deletion() string {
+	if len(p.Deletion) == 0 {
+		return "Deletion takes everything at once: nothing needs anything else."
+	}
+	var waves []string
+	for _, wave := range p.Deletion {
+		waves = append(waves, and(wave))
+	}
+	return "Deletion goes the other way: " + strings.Join(waves, ", then ") + "."
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func listed[T any](list []T, text func(T) string) string {
+	var out []string
+	for _, item := range list {
+		out = append(out, text(item))
+	}
+	return strings.Join(out, ", ")
+}
+
+// and joins names as one says them.
+func and(names []string) string {
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

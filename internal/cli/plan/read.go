@@ -1,0 +1,149 @@
+package plan
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+)
+
+// application is what a document of the manifest says.
+type application struct {
+	where      string // file and document, for errors
+	owner      desired.Owner
+	components []appsapi.Component
+}
+
+// read returns the applications of a manifest. Documents of other kinds are left out, with
+// a word about it: people keep them together.
+func read(file string, in io.Reader, errOut io.Writer) ([]application, error) {
+	name := file
+	if file == "-" {
+		name = "standard input"
+	} else {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, fmt.Errorf("%w; give the path of a manifest, or - for standard input", err)
+		}
+		defer f.Close() //nolint:errcheck // it was only read
+		in = f
+	}
+	var out []application
+	var errs []error
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
+	for n := 1; ; n++ {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return out, errors.Join(append(errs, fmt.Errorf("read %s: %w; check that it is a text file", name, err))...)
+		}
+		where := fmt.Sprintf("%s: document %d", name, n)
+		a, err := decode(document)
+		switch {
+		case errors.Is(err, errNotOurs):
+			fmt.Fprintf(errOut, "%s %s and is left out\n", where, err)
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", where, err))
+		case a != nil:
+			a.where = where
+			out = append(out, *a)
+		}
+	}
+	if len(out)+len(errs) == 0 {
+		return nil, fmt.Errorf("%s: there is no AppStack or AppService in it; give a manifest of one", name)
+	}
+	return out, errors.Join(errs...)
+}
+
+// errNotOurs marks documents of other API groups.
+var errNotOurs = errors.New("is not Holdfast's")
+
+// decode returns nil for a document with nothing in it.
+func decode(document []byte) (*application, error) {
+	var head struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+	}
+	var anything any
+	if err := yaml.Unmarshal(document, &anything); err != nil {
+		return nil, fmt.Errorf("%w; correct the YAML", err)
+	}
+	if anything == nil {
+		return nil, nil
+	}
+	_ = yaml.Unmarshal(document, &head) // what is not an object has neither
+	gv, err := schema.ParseGroupVersion(head.APIVersion)
+	switch {
+	case err != nil || head.APIVersion == "" || head.Kind == "":
+		return nil, fmt.Errorf("apiVersion and kind are missing or wrong; begin it with apiVersion: %s and kind: AppStack or AppService", appsapi.GroupVersion)
+	case gv.Group != appsapi.GroupName:
+		return nil, fmt.Errorf("(%s) %w", head.Kind, errNotOurs)
+	}
+	obj, _, err := decoder().Decode(document, nil, nil)
+	if runtime.IsNotRegisteredError(err) {
+		return nil, fmt.Errorf("%s %s is not known; use %s, and kind AppStack or AppService", head.APIVersion, head.Kind, appsapi.GroupVersion)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w; kubectl explain %s.spec lists the fields there are", err, strings.ToLower(head.Kind))
+	}
+	return mapped(obj)
+}
+
+func decoder() runtime.Decoder {
+	scheme := runtime.NewScheme()
+	_ = appsapi.AddToScheme(scheme) // cannot fail
+	return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Yaml: true, Strict: true})
+}
+
+// mapped is what the controllers make of their kinds, see internal/controller.
+func mapped(obj runtime.Object) (*application, error) {
+	var a application
+	switch o := obj.(type) {
+	case *appsapi.AppService:
+		a.owner = desired.Owner{Namespace: o.Namespace, Name: o.Name}
+		a.components = []appsapi.Component{{Name: o.Name, ResourceName: o.Name, Suspend: o.Spec.Suspend, Service: &o.Spec.ServiceComponent}}
+	case *appsapi.AppStack:
+		a.owner = desired.Owner{Namespace: o.Namespace, Name: o.Name}
+		for _, c := range o.Spec.Components {
+			c.Suspend = c.Suspend || o.Spec.Suspend
+			a.components = append(a.components, c)
+		}
+	default:
+		return nil, fmt.Errorf("%s is no application; give an AppStack or an AppService", obj.GetObjectKind().GroupVersionKind().Kind)
+	}
+	a.owner.APIVersion, a.owner.Kind = obj.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+	a.owner.UID = "plan" // the API server gives the real one
+	return &a, a.check()
+}
+
+// check finds what the API server would refuse and the planner takes for granted.
+func (a application) check() error {
+	if a.owner.Name == "" {
+		return errors.New("metadata.name is missing; children are named after it, so give it one")
+	}
+	if len(a.components) == 0 {
+		return errors.New("spec.components is empty; add a component")
+	}
+	for _, c := range a.components {
+		if c.Name == "" {
+			return errors.New("a component has no name; give it one")
+		}
+		if (c.Service == nil) == (c.Job == nil) {
+			return fmt.Errorf("component %q is not exactly one of service and job; say what it is", c.Name)
+		}
+	}
+	return nil
+}
