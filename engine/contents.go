@@ -62,8 +62,12 @@ func newContents(cache, live client.Reader, key *contentKey) *contents {
 // down on a child need not be read.
 func (c *contents) of(ctx context.Context, app types.NamespacedName, components []Component, seen rollout.Seen) (desired.Contents, error) {
 	var refs []desired.Ref
+	asked := map[source][]string{}
 	for _, component := range components {
-		refs = append(refs, desired.Refs(component)...)
+		for _, ref := range desired.Refs(component) {
+			s := sourceOf(app.Namespace, ref)
+			refs, asked[s] = append(refs, ref), append(asked[s], ref.Keys)
+		}
 	}
 	c.use(app, refs) // before looking, so that a change in between wakes us
 	if len(refs) == 0 {
@@ -77,7 +81,8 @@ func (c *contents) of(ctx context.Context, app types.NamespacedName, components 
 	}
 	out := desired.Contents{}
 	for _, ref := range refs {
-		content, err := c.one(ctx, sourceOf(app.Namespace, ref), ref, recorded[ref])
+		s := sourceOf(app.Namespace, ref)
+		content, err := c.one(ctx, s, ref.Keys, recorded[ref], asked[s])
 		if err != nil {
 			return nil, err
 		}
@@ -92,8 +97,9 @@ func sourceOf(namespace string, ref desired.Ref) source {
 	return source{ref.Kind, types.NamespacedName{Namespace: namespace, Name: ref.Name}}
 }
 
-// one returns nil when there is no such object.
-func (c *contents) one(ctx context.Context, s source, ref desired.Ref, recorded []desired.Content) (*desired.Content, error) {
+// one returns what is known of some keys of an object, and nil when there is no such
+// object. If it has to be read, then at once for all that is asked of it.
+func (c *contents) one(ctx context.Context, s source, keys string, recorded []desired.Content, asked []string) (*desired.Content, error) {
 	now := &metav1.PartialObjectMetadata{}
 	now.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(s.kind))
 	if err := c.cache.Get(ctx, s.NamespacedName, now); apierrors.IsNotFound(err) {
@@ -101,12 +107,12 @@ func (c *contents) one(ctx context.Context, s source, ref desired.Ref, recorded 
 	} else if err != nil {
 		return nil, fmt.Errorf("get %s %s: %w", s.kind, s, err)
 	}
-	for _, r := range append(recorded, c.remembered(s, ref.Keys)...) {
+	for _, r := range append(recorded, c.remembered(s, keys)...) {
 		if r.UID == now.UID && !olderVersion(r.ResourceVersion, now.ResourceVersion) {
 			return &r, nil
 		}
 	}
-	return c.read(ctx, s, ref.Keys)
+	return c.read(ctx, s, keys, asked)
 }
 
 func olderVersion(a, b string) bool {
@@ -126,7 +132,7 @@ func (c *contents) remembered(s source, keys string) []desired.Content {
 }
 
 // read asks the API server. The content itself is forgotten at once.
-func (c *contents) read(ctx context.Context, s source, keys string) (*desired.Content, error) {
+func (c *contents) read(ctx context.Context, s source, keys string, asked []string) (*desired.Content, error) {
 	obj, data, err := c.get(ctx, s)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -145,7 +151,9 @@ func (c *contents) read(ctx context.Context, s source, keys string) (*desired.Co
 	if known.uid != out.UID || known.version != out.ResourceVersion {
 		known = hashes{uid: out.UID, version: out.ResourceVersion, byKeys: map[string]string{}}
 	}
-	known.byKeys[keys] = out.Hash
+	for _, k := range asked {
+		known.byKeys[k] = hashOf(data, k, secret)
+	}
 	if c.users[s] != nil {
 		c.known[s] = known
 	}

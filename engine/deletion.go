@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -36,13 +39,19 @@ func (r *reconciler[T]) finish(ctx context.Context, req ctrl.Request, app T, own
 	if slices.Contains(app.GetFinalizers(), metav1.FinalizerOrphanDependents) {
 		down.Done = true
 	} else if done.seen, done.failed = r.ours(ctx, owner); done.failed == nil {
-		down = rollout.Down(owner, done.seen)
+		down = r.down(ctx, owner, &done)
 	}
 	if down.Done {
 		done.other = r.holdDeletion(ctx, app, false)
 		return r.result(req, report{}, &done, nil)
 	}
+	unseen := r.applier.Unseen(owner)
 	for _, d := range down.Delete {
+		if slices.Contains(unseen, d.Child) {
+			// Nobody would see it on its way out, and what it needs would go before it.
+			done.errors[d.Child] = fmt.Errorf("%s %s is not in the cache yet: %w", d.Child.Kind.Kind, d.Child.Name, apply.ErrStale)
+			continue
+		}
 		if _, err := r.applier.Remove(ctx, owner, d.Child, done.seen[d.Child].(client.Object)); err != nil {
 			done.errors[d.Child] = err
 		}
@@ -52,6 +61,67 @@ func (r *reconciler[T]) finish(ctx context.Context, req ctrl.Request, app T, own
 	}
 	report, err := r.reportDeletion(ctx, app, down, &done)
 	return r.result(req, report, &done, err)
+}
+
+// newborn is how long the garbage collector may take to see a pod.
+const newborn = time.Minute
+
+// down plans what goes now: nothing while a pod has yet to end whose workload is gone.
+func (r *reconciler[T]) down(ctx context.Context, owner desired.Owner, done *outcome) rollout.Teardown {
+	pod, err := r.straggler(ctx, owner)
+	switch {
+	case err != nil:
+		done.failed = err
+		return rollout.Teardown{}
+	case pod == nil:
+		return rollout.Down(owner, done.seen)
+	}
+	if pod.DeletionTimestamp == nil { // and if nobody deletes it, it was given away
+		done.wait = newborn
+	}
+	return rollout.Teardown{Waits: []rollout.Kept{{Why: fmt.Sprintf("Pod %s has to end first", klog.KObj(pod))}}}
+}
+
+// straggler is a pod that outlives its workload, the first by name. The garbage collector
+// keeps a Deployment until its pods have ended, but for those that it has not seen yet:
+// these it deletes a moment later. What they need is not known any more.
+func (r *reconciler[T]) straggler(ctx context.Context, owner desired.Owner) (*corev1.Pod, error) {
+	var pods corev1.PodList
+	err := r.client.List(ctx, &pods, client.InNamespace(owner.Namespace), client.MatchingLabels{appsapi.LabelInstance: owner.Name})
+	if err != nil {
+		return nil, fmt.Errorf("list pods of %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
+	}
+	var first *corev1.Pod
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		ends := pod.DeletionTimestamp != nil || r.clock.Since(pod.CreationTimestamp.Time) < newborn
+		if !ends || first != nil && first.Name <= pod.Name {
+			continue
+		}
+		there, err := r.hasWorkload(ctx, pod)
+		if err != nil {
+			return nil, err
+		}
+		if !there {
+			first = pod
+		}
+	}
+	return first, nil
+}
+
+// hasWorkload says whether the workload of a pod still exists, whoever owns it.
+func (r *reconciler[T]) hasWorkload(ctx context.Context, pod *corev1.Pod) (bool, error) {
+	for _, kind := range children {
+		list := kind.list()
+		err := r.client.List(ctx, list, client.InNamespace(pod.Namespace), client.MatchingLabels{appsapi.LabelWorkload: pod.Labels[appsapi.LabelWorkload]})
+		if err != nil {
+			return false, fmt.Errorf("list %ss of pod %s: %w", kind.kind.Kind, klog.KObj(pod), err)
+		}
+		if meta.LenList(list) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // holdDeletion sets or removes our finalizer, if that changes anything.

@@ -44,7 +44,7 @@ func adopted(component string, children []string) occurrence {
 }
 
 func pruned(component string, children []string) occurrence {
-	return occurrence{corev1.EventTypeNormal, "ComponentPruned", "Prune", fmt.Sprintf("Deleted %s, which component %q no longer has", strings.Join(children, " and "), component), component}
+	return occurrence{corev1.EventTypeNormal, "ComponentPruned", "Prune", fmt.Sprintf("Deleted %s of component %q, no longer declared", strings.Join(children, " and "), component), component}
 }
 
 func becameReady(message string) occurrence {
@@ -104,6 +104,10 @@ func verdictOccurrence(before, after *appsapi.ApplicationStatus) (occurrence, bo
 		was = &metav1.Condition{}
 	}
 	switch {
+	case is.Reason == appsapi.ReasonDeleting:
+		// Somebody asked for it; only if it does not come to its end somebody has to know.
+		return trouble(is.Reason, is.Message), meta.IsStatusConditionTrue(after.Conditions, appsapi.ConditionStalled) &&
+			!meta.IsStatusConditionTrue(before.Conditions, appsapi.ConditionStalled)
 	case is.Reason == was.Reason && is.Status == was.Status, is.Reason == appsapi.ReasonSuspended:
 		return occurrence{}, false
 	case is.Status == metav1.ConditionTrue:

@@ -42,7 +42,7 @@ func TestOccurrences(t *testing.T) {
 		"taken over": {changed(apply.Adopted, deploymentID), none, rolling, []string{
 			`Normal ComponentAdopted Adopt: Took over Deployment web as component "web"`}},
 		"removed": {changed(removedChange, serviceID), fine, fine, []string{
-			`Normal ComponentPruned Prune: Deleted Service web, which component "web" no longer has`}},
+			`Normal ComponentPruned Prune: Deleted Service web of component "web", no longer declared`}},
 		"went bad": {outcome{}, fine, verdict("False", "ComponentDegraded", "it crashes"), []string{
 			"Warning ComponentDegraded Reconcile: it crashes"}},
 		"still bad, in other words": {outcome{}, verdict("False", "ComponentDegraded", "it crashes"), verdict("False", "ComponentDegraded", "it hangs"), nil},

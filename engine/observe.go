@@ -7,9 +7,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/history"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
@@ -22,6 +24,8 @@ type observed struct {
 	seen       rollout.Seen
 	spec       history.Spec
 	history    history.Plan
+	// strays are revisions that lost their reference to the application.
+	strays []*appsv1.ControllerRevision
 	// keepJobs are the jobs of all remembered specs.
 	keepJobs map[string]bool
 }
@@ -52,7 +56,8 @@ func (r *reconciler[T]) observe(ctx context.Context, app T, owner desired.Owner)
 	return o, r.recall(ctx, app, owner, &o)
 }
 
-// ours reads every child that has the UID of the owner.
+// ours reads every child that has the UID of the owner, also those that were just written:
+// what needs a child must not be overlooked when that is deleted.
 func (r *reconciler[T]) ours(ctx context.Context, owner desired.Owner) (rollout.Seen, error) {
 	seen := rollout.Seen{}
 	for _, kind := range children {
@@ -67,6 +72,14 @@ func (r *reconciler[T]) ours(ctx context.Context, owner desired.Owner) (rollout.
 			if err := r.see(ctx, owner, desired.ID{Kind: kind.kind, Name: name}, seen); err != nil {
 				return nil, err
 			}
+		}
+	}
+	for _, id := range r.applier.Unseen(owner) {
+		if id.Kind == desired.KindRevision {
+			continue
+		}
+		if err := r.see(ctx, owner, id, seen); err != nil {
+			return nil, err
 		}
 	}
 	return seen, nil
@@ -127,6 +140,14 @@ func (r *reconciler[T]) recall(ctx context.Context, app T, owner desired.Owner, 
 	}
 	var revisions []*appsv1.ControllerRevision
 	for _, revision := range seen {
+		ref := metav1.GetControllerOfNoCopy(revision)
+		switch {
+		case ref != nil && ref.UID == owner.UID:
+		case ref == nil && revision.GetLabels()[appsapi.LabelOwnerUID] == string(owner.UID):
+			o.strays = append(o.strays, revision.(*appsv1.ControllerRevision))
+		default:
+			continue // somebody else's
+		}
 		revisions = append(revisions, revision.(*appsv1.ControllerRevision))
 	}
 	o.history = history.For(current, revisions, int(limit))

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// away fails as often as it is told to, and then answers.
+// away fails as often as it is told to, and then answers. Without an error it does not
+// know the kind.
 type away struct {
 	failures int
 	err      error
@@ -18,7 +19,11 @@ type away struct {
 
 func (a *away) RoundTrip(*http.Request) (*http.Response, error) {
 	a.tries++
-	if a.tries <= a.failures {
+	switch {
+	case a.tries > a.failures:
+	case a.err == nil:
+		return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody}, nil
+	default:
 		return nil, a.err
 	}
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
@@ -36,6 +41,9 @@ func TestPatience(t *testing.T) {
 		"a read of one object":        {http.MethodGet, "https://api/pods/web", refused, 1},
 		"a write":                     {http.MethodPatch, "https://api/pods/web?limit=1", refused, 1},
 		"a watch that was broken off": {http.MethodGet, "https://api/pods?watch=true", &net.OpError{Op: "read", Err: errors.New("reset")}, 1},
+		"a watch of a missing kind":   {http.MethodGet, "https://api/appstacks?watch=true", nil, 4},
+		"a list of a missing kind":    {http.MethodGet, "https://api/appstacks?limit=500", nil, 4},
+		"an object that is not there": {http.MethodGet, "https://api/appstacks/shop", nil, 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -44,11 +52,11 @@ func TestPatience(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			response, err := patient{next: server, pause: time.Millisecond}.RoundTrip(request)
+			response, err := patient{next: server, pause: time.Millisecond, missing: time.Millisecond}.RoundTrip(request)
 			if err == nil {
 				defer func() { _ = response.Body.Close() }()
 			}
-			if server.tries != tc.wantTries || (err == nil) != (tc.wantTries == 4) {
+			if server.tries != tc.wantTries || (err == nil && response.StatusCode == http.StatusOK) != (tc.wantTries == 4) {
 				t.Errorf("tried %d times, want %d: %v", server.tries, tc.wantTries, err)
 			}
 		})

@@ -3,12 +3,18 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
@@ -16,10 +22,15 @@ import (
 const retrySync = time.Second
 
 // Ready returns a check that holds once everything the manager reads is in its cache, the
-// objects of the given kinds included. It fills the caches also while another replica
-// leads, so that taking over does not begin with a list of the whole cluster.
+// objects of the given kinds included, as far as the API server knows these. It fills the
+// caches also while another replica leads, so that taking over does not begin with a list
+// of the whole cluster.
 func Ready(mgr ctrl.Manager, kinds ...Object) (healthz.Checker, error) {
-	w := &warmer{mgr: mgr, objects: everything(kinds)}
+	known, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server which kinds it knows: %w", err)
+	}
+	w := &warmer{mgr: mgr, objects: everything(kinds), known: known}
 	return func(*http.Request) error {
 		if !w.done.Load() {
 			return errors.New("the caches are not in sync with the API server yet")
@@ -32,6 +43,7 @@ func Ready(mgr ctrl.Manager, kinds ...Object) (healthz.Checker, error) {
 type warmer struct {
 	mgr     ctrl.Manager
 	objects []client.Object
+	known   *discovery.DiscoveryClient
 	done    atomic.Bool
 }
 
@@ -41,18 +53,40 @@ func (w *warmer) NeedLeaderElection() bool { return false }
 // Start returns when the caches are filled, however long the API server is away.
 func (w *warmer) Start(ctx context.Context) error {
 	for _, obj := range w.objects {
-		for {
-			_, err := w.mgr.GetCache().GetInformer(ctx, obj)
-			if err == nil {
-				break
-			}
+		for !w.filled(ctx, obj) {
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-time.After(retrySync):
+			default:
 			}
 		}
 	}
 	w.done.Store(true)
 	return nil
+}
+
+// filled waits a moment for the objects of a kind. A kind that the API server does not know
+// has none, and must not keep us from looking after the others; whoever installs it later
+// finds it watched.
+func (w *warmer) filled(ctx context.Context, obj client.Object) bool {
+	moment, cancel := context.WithTimeout(ctx, retrySync)
+	defer cancel()
+	if _, err := w.mgr.GetCache().GetInformer(moment, obj); err == nil {
+		return true
+	}
+	<-moment.Done() // also when it failed at once
+	return w.unknown(ctx, obj)
+}
+
+// unknown says whether the API server answers that there is no such kind.
+func (w *warmer) unknown(ctx context.Context, obj client.Object) bool {
+	gvk, err := apiutil.GVKForObject(obj, w.mgr.GetScheme())
+	if err != nil {
+		return false
+	}
+	list, err := w.known.ServerResourcesForGroupVersionWithContext(ctx, gvk.GroupVersion().String())
+	if err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	return !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == gvk.Kind })
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
@@ -100,7 +100,12 @@ func (r *reconciler[T]) act(ctx context.Context, app T, owner desired.Owner, o *
 		done.other = err
 		return
 	}
-	if err := r.remember(ctx, owner, o); err != nil {
+	switch err := r.remember(ctx, owner, o); {
+	case waits(err):
+		// Somebody else has the name. Nothing is pruned meanwhile, so nothing that a job
+		// has done is forgotten.
+		done.errors[desired.ID{Kind: desired.KindRevision, Name: desired.RevisionName(owner, o.spec.Hash)}] = err
+	case err != nil:
 		done.other = err
 		return
 	}
@@ -138,28 +143,45 @@ func (r *reconciler[T]) owner(obj T) desired.Owner {
 	}
 }
 
-// execute applies the steps of a plan: all children of a component at once, then what it
+// abreast is how many children of an application are written at the same time.
+const abreast = 8
+
+// execute applies the steps of a plan: all children at once, then what their components
 // must not have.
 func (r *reconciler[T]) execute(ctx context.Context, app T, owner desired.Owner, plan rollout.Plan, done *outcome) {
-	for _, step := range plan.Steps {
-		results := make([]apply.Result, len(step.Apply))
-		errs := make([]error, len(step.Apply))
-		var group sync.WaitGroup
-		for i, child := range step.Apply {
-			current, _ := done.seen[child.ID].(client.Object)
-			group.Go(func() { results[i], errs[i] = r.applier.Apply(ctx, owner, child.Child, current, child.HoldPods) })
+	type write struct {
+		step   int
+		child  rollout.Application
+		result apply.Result
+		err    error
+	}
+	var writes []write
+	for i, step := range plan.Steps {
+		for _, child := range step.Apply {
+			writes = append(writes, write{step: i, child: child})
 		}
-		group.Wait()
-		failed := false
-		for i, child := range step.Apply {
-			done.add(step.Component, child.ID, results[i], errs[i])
-			failed = failed || errs[i] != nil
-		}
-		if failed {
-			continue
-		}
+	}
+	var group errgroup.Group
+	group.SetLimit(abreast)
+	for i := range writes {
+		w := &writes[i]
+		current, _ := done.seen[w.child.ID].(client.Object)
+		group.Go(func() error {
+			w.result, w.err = r.applier.Apply(ctx, owner, w.child.Child, current, w.child.HoldPods)
+			return nil
+		})
+	}
+	_ = group.Wait() // every write has its own error
+	failed := map[int]bool{}
+	for _, w := range writes {
+		done.add(plan.Steps[w.step].Component, w.child.ID, w.result, w.err)
+		failed[w.step] = failed[w.step] || w.err != nil
+	}
+	for i, step := range plan.Steps {
 		for _, id := range step.Remove {
-			r.remove(ctx, app, owner, step.Component, id, done)
+			if !failed[i] {
+				r.remove(ctx, app, owner, step.Component, id, done)
+			}
 		}
 	}
 }

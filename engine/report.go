@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -44,8 +45,8 @@ func (r *reconciler[T]) report(ctx context.Context, app T, owner desired.Owner, 
 		views = append(views, v)
 	}
 	after := status(before, app.GetGeneration(), views, done, now)
-	out.sooner(again(after, deadline(views)))
-	if meta.IsStatusConditionTrue(after.Conditions, appsapi.ConditionReady) {
+	out.sooner(again(after, deadline(views), now))
+	if len(done.plan.Steps) > 0 && meta.IsStatusConditionTrue(after.Conditions, appsapi.ConditionReady) { // not with hands off
 		if err := r.wasHealthy(ctx, owner, o); err != nil {
 			return out, err
 		}
@@ -68,7 +69,7 @@ func (r *reconciler[T]) reportDeletion(ctx context.Context, app T, down rollout.
 	}
 	after := deletionStatus(before, app.GetGeneration(), s, now)
 	var out report
-	out.sooner(again(after, deletionDeadline))
+	out.sooner(again(after, deletionDeadline, now))
 	next := app.DeepCopyObject().(T)
 	*next.ApplicationStatus() = *after
 	return out, r.tell(ctx, app, next, done, before, after)
@@ -144,12 +145,16 @@ func fillStack(s *appsapi.StackStatus, components []ComponentStatus, h history.P
 		})
 	}
 	s.ComponentsReady = fmt.Sprintf("%d/%d", healthy, len(components))
-	if h.Current != nil {
-		s.CurrentRevision = strconv.FormatInt(h.Current.Revision, 10)
+	s.CurrentRevision, s.HealthyRevision = numberOf(h.Current), numberOf(h.Healthy)
+}
+
+// numberOf is empty when there is no such revision: one that somebody deleted is nothing
+// to go back to.
+func numberOf(r *appsv1.ControllerRevision) string {
+	if r == nil {
+		return ""
 	}
-	if h.Healthy != nil {
-		s.HealthyRevision = strconv.FormatInt(h.Healthy.Revision, 10)
-	}
+	return strconv.FormatInt(r.Revision, 10)
 }
 
 // writeStatus replaces the status of exactly this object. It does not insist on the

@@ -18,16 +18,23 @@ const defaultHistory = 10
 // job has done must be known as its doing.
 func (r *reconciler[T]) remember(ctx context.Context, owner desired.Owner, o *observed) error {
 	h := &o.history
+	for _, before := range o.strays {
+		after, err := r.applier.ReclaimRevision(ctx, owner, before)
+		if err != nil {
+			return err
+		}
+		h.Replace(before, after)
+	}
 	if r.kind.History == nil || h.Current != nil && h.Current.Revision == h.Number {
 		return nil
 	}
-	var err error
 	if before := h.Current; before != nil {
-		h.Current, err = r.applier.RenumberRevision(ctx, owner, before, h.Number)
-		if h.Healthy == before {
-			h.Healthy = h.Current
+		after, err := r.applier.RenumberRevision(ctx, owner, before, h.Number)
+		if err != nil {
+			return err
 		}
-		return err
+		h.Replace(before, after)
+		return nil
 	}
 	data, err := o.spec.Data()
 	if err != nil {

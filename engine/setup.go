@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -96,7 +97,7 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 		contents: newContents(mgr.GetClient(), mgr.GetAPIReader(),
 			&contentKey{namespace: o.Namespace, reader: mgr.GetAPIReader(), writer: mgr.GetClient()}),
 	}
-	b := ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(independent{mgr}).
 		Named(strings.ToLower(gvk.Kind)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: o.Workers,
@@ -118,6 +119,20 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 	}
 	return nil
 }
+
+// independent is a manager whose controllers wait for what they watch themselves. Left to
+// itself, each waits for the whole cache: a kind whose CRD is missing would keep all others
+// from working.
+type independent struct{ ctrl.Manager }
+
+// GetCache is what controllers watch through.
+func (m independent) GetCache() ctrlcache.Cache { return ownSources{m.Manager.GetCache()} }
+
+type ownSources struct{ ctrlcache.Cache }
+
+// WaitForCacheSync leaves the waiting to each source: it returns when its own informer has
+// told it everything.
+func (ownSources) WaitForCacheSync(context.Context) bool { return true }
 
 // index may be asked for by every kind; the indexes are the same.
 func index(mgr ctrl.Manager) error {

@@ -64,6 +64,11 @@ func set(after *appsapi.ApplicationStatus, kind string, s summary, now time.Time
 func deletionStatus(before *appsapi.ApplicationStatus, generation int64, s summary, now time.Time) *appsapi.ApplicationStatus {
 	after := before.DeepCopy()
 	after.ObservedGeneration, after.Causes = generation, nil
+	if c := meta.FindStatusCondition(before.Conditions, appsapi.ConditionReconciling); c != nil && c.Reason != appsapi.ReasonDeleting {
+		// The clock of a rollout is not that of the deletion.
+		meta.RemoveStatusCondition(&after.Conditions, appsapi.ConditionReconciling)
+		before = after.DeepCopy()
+	}
 	set(after, appsapi.ConditionReady, s, now)
 	say(before, after, s, deletionDeadline, now)
 	return after
@@ -79,20 +84,22 @@ func overdue(before *appsapi.ApplicationStatus, reason string, deadline time.Dur
 	return c != nil && now.Sub(c.LastTransitionTime.Time) >= deadline
 }
 
+// deadline is how long all components may take, one after the other.
 func deadline(views []view) time.Duration {
-	var most int32
+	var all time.Duration
 	for _, v := range views {
-		most = max(most, v.component.ProgressDeadlineSeconds)
+		all += time.Duration(v.component.ProgressDeadlineSeconds) * time.Second
 	}
-	return time.Duration(most) * time.Second
+	return all
 }
 
 // again is when an object that waits will have waited too long, if it has not yet.
-func again(after *appsapi.ApplicationStatus, deadline time.Duration) time.Time {
-	if c := meta.FindStatusCondition(after.Conditions, appsapi.ConditionReconciling); c != nil {
-		return c.LastTransitionTime.Add(deadline)
+func again(after *appsapi.ApplicationStatus, deadline time.Duration, now time.Time) time.Time {
+	c := meta.FindStatusCondition(after.Conditions, appsapi.ConditionReconciling)
+	if c == nil || !c.LastTransitionTime.Add(deadline).After(now) {
+		return time.Time{}
 	}
-	return time.Time{}
+	return c.LastTransitionTime.Add(deadline)
 }
 
 // transition says whether the difference is worth a write: conditions, generation, or

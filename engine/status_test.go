@@ -185,3 +185,42 @@ func TestComponentStatus(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestDeletionStatus is about the time a deletion may take, and who has to know.
+func TestDeletionStatus(t *testing.T) {
+	const waits = "Deployment shop/web is being deleted"
+	rolling := func(reason string, age time.Duration) []metav1.Condition {
+		return []metav1.Condition{
+			{Type: "Ready", Status: "False", Reason: reason},
+			{Type: "Reconciling", Status: "True", Reason: reason, LastTransitionTime: metav1.NewTime(noon.Add(-age))},
+		}
+	}
+	stalled := func(reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: "Ready", Status: "False", Reason: reason}, {Type: "Stalled", Status: "True", Reason: reason}}
+	}
+	ready, going := "Ready False/Deleting: "+waits, "Reconciling True/Deleting: "+waits
+	cases := map[string]struct {
+		before []metav1.Condition
+		want   []string
+		tells  bool
+	}{
+		"it begins":                         {nil, []string{ready, going}, false},
+		"it begins in the middle":           {rolling("Progressing", time.Hour), []string{ready, going}, false},
+		"it begins when nothing moved":      {stalled("WaitingForDependency"), []string{ready, going}, false},
+		"it goes on":                        {rolling("Deleting", 9*time.Minute), []string{ready, going}, false},
+		"it takes too long":                 {rolling("Deleting", 10*time.Minute), []string{ready, "Stalled True/Deleting: " + waits}, true},
+		"it takes too long, as said before": {stalled("Deleting"), []string{ready, "Stalled True/Deleting: " + waits}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before := &appsapi.ApplicationStatus{Conditions: tc.before}
+			after := deletionStatus(before, 7, summary{status: "False", reason: "Deleting", message: waits, waits: true}, noon)
+			if diff := cmp.Diff(tc.want, lines(after)); diff != "" {
+				t.Error(diff)
+			}
+			if o, tells := verdictOccurrence(before, after); tells != tc.tells {
+				t.Errorf("event %t, want %t: %v", tells, tc.tells, o)
+			}
+		})
+	}
+}

@@ -36,7 +36,7 @@ func ready(views []view, done *outcome) summary {
 	if len(done.plan.Keep) > 0 {
 		return summary{status: metav1.ConditionFalse, reason: appsapi.ReasonProgressing, message: done.plan.Keep[0].Why, waits: true}
 	}
-	return suspended(views)
+	return suspended(views, done)
 }
 
 // broken is the component that something is wrong with; of several the one that the others
@@ -189,9 +189,11 @@ func failureOf(id desired.ID, err error) (s summary, rank int) {
 	return s, 2
 }
 
+const changesWait = "Changes of the spec wait until it is no longer suspended"
+
 // suspended is what remains to be said: everything is well, apart from what may be the
 // matter with components that nobody may touch.
-func suspended(views []view) summary {
+func suspended(views []view, done *outcome) summary {
 	const untouched = "; while suspended nothing is repaired or updated"
 	fine := summary{status: metav1.ConditionTrue, reason: appsapi.ReasonReconciled, message: "Everything runs as declared"}
 	names := 0
@@ -203,7 +205,7 @@ func suspended(views []view) summary {
 		s := summary{status: metav1.ConditionFalse, reason: appsapi.ReasonSuspended}
 		switch {
 		case v.pending:
-			s.message = "Changes of the spec wait until it is no longer suspended"
+			s.message = changesWait
 		case len(v.causes) > 0:
 			s.message = v.causes[0].Sentence + untouched
 		case v.verdict.Status != health.Healthy:
@@ -217,6 +219,8 @@ func suspended(views []view) summary {
 		return s
 	}
 	switch {
+	case done.plan.Held:
+		return summary{status: metav1.ConditionFalse, reason: appsapi.ReasonSuspended, message: changesWait}
 	case names == 0:
 		return fine
 	case names < len(views):
@@ -235,10 +239,8 @@ func applied(views []view, done *outcome) summary {
 	if s, ok := failure(views, done); ok {
 		return s
 	}
-	for _, v := range views {
-		if v.pending {
-			return summary{status: metav1.ConditionFalse, reason: appsapi.ReasonSuspended, message: "Changes of the spec wait until it is no longer suspended"}
-		}
+	if done.plan.Held || slices.ContainsFunc(views, func(v view) bool { return v.pending }) {
+		return summary{status: metav1.ConditionFalse, reason: appsapi.ReasonSuspended, message: changesWait}
 	}
 	return summary{status: metav1.ConditionTrue, reason: appsapi.ReasonReconciled, message: "The API server accepted every object"}
 }

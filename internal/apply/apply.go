@@ -79,6 +79,9 @@ func (a *Applier) Observe(ctx context.Context, owner desired.Owner, id desired.I
 	return a.memory.newest(key{id, owner.Namespace}, owner.UID, cached, a.clock.Now()), nil
 }
 
+// Unseen are the children of an owner that we wrote and that lists of the cache may lack.
+func (a *Applier) Unseen(owner desired.Owner) []desired.ID { return a.memory.unseen(owner.UID) }
+
 // Apply makes a child what it should be. current is what Observe returned. With holdPods
 // the pods of a child that exists stay as they are.
 func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object, holdPods bool) (Result, error) {

@@ -92,6 +92,20 @@ func (m *memory) newest(k key, owner types.UID, cached client.Object, now time.T
 	return e.answer
 }
 
+// unseen are the children of an owner that were answered to a write and that the cache may
+// not show yet.
+func (m *memory) unseen(owner types.UID) []desired.ID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var ids []desired.ID
+	for k, e := range m.owners[owner] {
+		if e.answer != nil {
+			ids = append(ids, k.ID)
+		}
+	}
+	return ids
+}
+
 // older says whether a is an earlier state of the world than b.
 func older(a, b client.Object) bool {
 	c, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())

@@ -3,7 +3,9 @@ package apply
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,23 +23,64 @@ import (
 // CreateRevision stores a revision. One that is there already, of ours and by its name of
 // the same spec, is as good: somebody hid it from our cache, and it is given back.
 func (a *Applier) CreateRevision(ctx context.Context, owner desired.Owner, revision *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
-	err := a.writer.Create(ctx, revision, client.FieldOwner(appsapi.FieldManager))
-	if apierrors.IsAlreadyExists(err) {
-		live, err := a.get(ctx, a.live, owner.Namespace, desired.ID{Kind: desired.KindRevision, Name: revision.Name})
-		if err != nil {
-			return nil, err
-		}
-		if live == nil || !metav1.IsControlledBy(live, &metav1.ObjectMeta{UID: owner.UID}) {
-			return nil, fmt.Errorf("create ControllerRevision %s/%s: one of this name exists and is not ours; delete it", owner.Namespace, revision.Name)
-		}
-		return a.patchRevision(ctx, owner, live.(*appsv1.ControllerRevision), map[string]any{
-			"metadata": map[string]any{"labels": revision.Labels}, "revision": revision.Revision,
-		})
+	k := key{desired.ID{Kind: desired.KindRevision, Name: revision.Name}, owner.Namespace}
+	if taken, fresh := a.memory.isForeign(k, owner.UID, a.clock.Now()); fresh {
+		return nil, taken
 	}
-	if err != nil {
+	stored, err := a.storeRevision(ctx, owner, k.ID, revision)
+	var taken *NameConflict
+	errors.As(err, &taken)
+	a.memory.setForeign(k, owner.UID, taken, a.clock.Now())
+	return stored, err
+}
+
+func (a *Applier) storeRevision(ctx context.Context, owner desired.Owner, id desired.ID, revision *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+	err := a.writer.Create(ctx, revision, client.FieldOwner(appsapi.FieldManager))
+	if err == nil {
+		return a.keepRevision(owner, revision), nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
 		return nil, fmt.Errorf("create ControllerRevision %s/%s: %w", owner.Namespace, revision.Name, err)
 	}
-	return a.keepRevision(owner, revision), nil
+	live, err := a.get(ctx, a.live, owner.Namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	if live == nil { // gone again
+		return nil, stale(owner, id)
+	}
+	if _, err := claim(owner, id, live); err != nil {
+		return nil, err
+	}
+	return a.claimRevision(ctx, owner, live.(*appsv1.ControllerRevision), map[string]any{
+		"metadata": map[string]any{"labels": revision.Labels}, "revision": revision.Revision,
+	})
+}
+
+// ReclaimRevision gives a revision back its reference to the application, unless somebody
+// takes it away again and again: the next look will do.
+func (a *Applier) ReclaimRevision(ctx context.Context, owner desired.Owner, revision *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+	k := key{desired.ID{Kind: desired.KindRevision, Name: revision.Name}, owner.Namespace}
+	if wait, _ := a.memory.mayRepair(k, owner.UID, a.clock.Now()); wait > 0 {
+		return revision, nil
+	}
+	return a.claimRevision(ctx, owner, revision, map[string]any{})
+}
+
+// claimRevision changes a revision that may have lost its reference, which it gets back.
+func (a *Applier) claimRevision(ctx context.Context, owner desired.Owner, revision *appsv1.ControllerRevision, change map[string]any) (*appsv1.ControllerRevision, error) {
+	if metav1.GetControllerOfNoCopy(revision) == nil {
+		if err := a.ownerLives(ctx, owner, desired.ID{Kind: desired.KindRevision, Name: revision.Name}); err != nil {
+			return nil, err
+		}
+		metadata, _ := change["metadata"].(map[string]any)
+		if metadata == nil {
+			metadata = map[string]any{}
+		}
+		metadata["ownerReferences"] = append(slices.Clone(revision.OwnerReferences), desired.OwnerReference(owner))
+		change["metadata"] = metadata
+	}
+	return a.patchRevision(ctx, owner, revision, change)
 }
 
 // RenumberRevision gives a revision another number: its spec is the current one again.

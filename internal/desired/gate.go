@@ -28,20 +28,48 @@ type gate struct {
 	restore func(live metav1.Object) error
 }
 
-// gated are the annotations that tell about the pods, and wait with them.
-var gated = []string{appsapi.AnnotationDependsOn, appsapi.AnnotationRefs}
+// What tells about the pods waits with them. A label that names the version to come would
+// not be true, and cost each component that waits a write of its own.
+var (
+	gatedAnnotations = []string{appsapi.AnnotationDependsOn, appsapi.AnnotationRefs}
+	gatedLabels      = []string{appsapi.LabelVersion}
+)
+
+// takeOut moves some entries of a map into one of their own.
+func takeOut(all map[string]string, keys []string) map[string]string {
+	out := shared(all, keys)
+	for _, key := range keys {
+		delete(all, key)
+	}
+	return out
+}
+
+// shared are the entries of a map that have one of these keys.
+func shared(all map[string]string, keys []string) map[string]string {
+	out := map[string]string{}
+	for _, key := range keys {
+		if v, ok := all[key]; ok {
+			out[key] = v
+		}
+	}
+	return out
+}
+
+// putBack sets what was taken out, if there was anything.
+func putBack(meta *metav1ac.ObjectMetaApplyConfiguration, labels, annotations map[string]string) {
+	if len(labels) > 0 {
+		meta.WithLabels(labels)
+	}
+	if len(annotations) > 0 {
+		meta.WithAnnotations(annotations)
+	}
+}
 
 // gatedConfig is a configuration whose pods can be held back. undo puts back what remove
 // took away.
 func gatedConfig(body any, meta *metav1ac.ObjectMetaApplyConfiguration, pods any, g gate, undo func()) (*Config, error) {
-	about := map[string]string{}
-	for _, key := range gated {
-		if v, ok := meta.Annotations[key]; ok {
-			about[key] = v
-			delete(meta.Annotations, key)
-		}
-	}
-	content, err := json.Marshal([]any{pods, about})
+	labels, annotations := takeOut(meta.Labels, gatedLabels), takeOut(meta.Annotations, gatedAnnotations)
+	content, err := json.Marshal([]any{pods, labels, annotations})
 	if err != nil {
 		return nil, fmt.Errorf("encode the pods of %s: %w", *meta.Name, err)
 	}
@@ -52,9 +80,7 @@ func gatedConfig(body any, meta *metav1ac.ObjectMetaApplyConfiguration, pods any
 		return nil, err
 	}
 	undo()
-	if len(about) > 0 {
-		meta.WithAnnotations(about)
-	}
+	putBack(meta, labels, annotations)
 	config.gate = &g
 	return config, nil
 }
@@ -72,17 +98,14 @@ func appliedPods(live metav1.Object) string {
 }
 
 // HoldPods leaves the pods of a child out of the configuration, and with them what its
-// annotations say about them.
+// labels and annotations say about them.
 func (c *Config) HoldPods(live metav1.Object) {
 	c.held = true
 	c.gate.remove()
 	c.gate.hash = appliedPods(live)
-	for _, key := range gated {
-		delete(c.meta.Annotations, key)
-		if v, ok := live.GetAnnotations()[key]; ok {
-			c.meta.WithAnnotations(map[string]string{key: v})
-		}
-	}
+	takeOut(c.meta.Labels, gatedLabels)
+	takeOut(c.meta.Annotations, gatedAnnotations)
+	putBack(c.meta, shared(live.GetLabels(), gatedLabels), shared(live.GetAnnotations(), gatedAnnotations))
 }
 
 // HoldsPods says whether the pods are left out.

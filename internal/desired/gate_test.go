@@ -50,6 +50,7 @@ func TestHoldPods(t *testing.T) {
 	live := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "shop-web", Namespace: "shop",
+			Labels:      map[string]string{"app.kubernetes.io/version": "1"},
 			Annotations: map[string]string{"apps.holdfast.dev/applied": "old.pods", "apps.holdfast.dev/depends-on": "queue"},
 			ManagedFields: []metav1.ManagedFieldsEntry{{
 				Manager: "holdfast", Operation: "Apply", APIVersion: "apps/v1", FieldsType: "FieldsV1",
@@ -59,7 +60,7 @@ func TestHoldPods(t *testing.T) {
 	}
 	must(json.Unmarshal([]byte(`{"replicas": 2, "selector": {"matchLabels": {"app.kubernetes.io/managed-by": "holdfast", "apps.holdfast.dev/workload": "deployment-shop-web"}}, "template": {"spec": {"containers": [
 		{"name": "app", "image": "a", "imagePullPolicy": "Always"}, {"name": "sidecar", "image": "theirs"}]}}}`), &live.Spec))
-	config, err := stackWeb(t, `{name: web, dependsOn: [db], service: {image: b, replicas: 5}}`).Render(live)
+	config, err := stackWeb(t, `{name: web, dependsOn: [db], service: {image: "b:2", replicas: 5}}`).Render(live)
 	must(err)
 	whole := config.Hash()
 	config.HoldPods(live)
@@ -68,6 +69,9 @@ func TestHoldPods(t *testing.T) {
 	}
 	if got := config.Annotations()["apps.holdfast.dev/depends-on"]; got != "queue" {
 		t.Errorf("says that the pods depend on %q, and they do on queue", got)
+	}
+	if got := config.Labels()["app.kubernetes.io/version"]; got != "1" {
+		t.Errorf("says that the pods are of version %q, and they are of 1", got)
 	}
 	must(config.CarryPods(live))
 	fields, err := config.Fields()

@@ -13,9 +13,12 @@ import (
 // KindRevision is the kind of an object that remembers a spec.
 var KindRevision = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
 
-// RevisionName is the name of the revision of a spec, by its hash.
+// RevisionName is the name of the revision of a spec, by its hash. It is another one for
+// every object: that of a deleted object of the same name is still there for a moment, or
+// for good if its children were to stay.
 func RevisionName(owner Owner, hash string) string {
-	return shortenTo(owner.Name, maxLabel-len(hash)-1) + "-" + hash
+	id := digest([]byte(string(owner.UID) + "/" + hash))[:len(hash)]
+	return shortenTo(owner.Name, maxLabel-len(id)-1) + "-" + id
 }
 
 // Revision remembers a spec. jobs are the hashes of the jobs in it. It has no label that a
@@ -31,10 +34,7 @@ func Revision(owner Owner, hash string, data []byte, number int64, jobs []string
 				appsapi.LabelOwnerUID:  string(owner.UID),
 				appsapi.LabelOwnerKind: owner.Kind,
 			},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID,
-				Controller: new(true), BlockOwnerDeletion: new(true),
-			}},
+			OwnerReferences: []metav1.OwnerReference{OwnerReference(owner)},
 		},
 		Data:     runtime.RawExtension{Raw: data},
 		Revision: number,
@@ -43,6 +43,14 @@ func Revision(owner Owner, hash string, data []byte, number int64, jobs []string
 		r.Annotations = map[string]string{appsapi.AnnotationJobSpec: strings.Join(jobs, ",")}
 	}
 	return r
+}
+
+// OwnerReference is that of a revision.
+func OwnerReference(owner Owner) metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID,
+		Controller: new(true), BlockOwnerDeletion: new(true),
+	}
 }
 
 // JobSpecs are the hashes of the jobs in the spec that a revision remembers.

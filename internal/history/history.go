@@ -129,6 +129,19 @@ func For(name string, revisions []*appsv1.ControllerRevision, limit int) Plan {
 	return plan
 }
 
+// Replace puts a revision as it is now in the place of what it was.
+func (p *Plan) Replace(before, after *appsv1.ControllerRevision) {
+	if p.Current == before {
+		p.Current = after
+	}
+	if p.Healthy == before {
+		p.Healthy = after
+	}
+	if i := slices.Index(p.Forget, before); i >= 0 {
+		p.Forget[i] = after
+	}
+}
+
 // IsHealthy says whether everything was ready with a revision.
 func IsHealthy(r *appsv1.ControllerRevision) bool {
 	return r.Annotations[appsapi.AnnotationHealthy] == "true"

@@ -100,3 +100,16 @@ func TestFor(t *testing.T) {
 		})
 	}
 }
+
+func TestReplace(t *testing.T) {
+	a, b, c, after := revision("a", 1, true), revision("b", 2, false), revision("c", 3, true), revision("a", 4, true)
+	p := Plan{Current: a, Healthy: a, Forget: []*appsv1.ControllerRevision{b, a}}
+	p.Replace(c, after)
+	if p.Current != a || p.Healthy != a || p.Forget[1] != a {
+		t.Error("another one was replaced")
+	}
+	p.Replace(a, after)
+	if p.Current != after || p.Healthy != after || p.Forget[0] != b || p.Forget[1] != after {
+		t.Errorf("got %v", p)
+	}
+}

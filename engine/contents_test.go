@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+)
+
+// settings is a ConfigMap, and counts how often its content is read.
+type settings struct {
+	client.Reader
+	corev1.ConfigMap
+	reads int
+}
+
+func (s *settings) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	switch o := into.(type) {
+	case *metav1.PartialObjectMetadata:
+		o.ObjectMeta = metav1.ObjectMeta{UID: s.UID, ResourceVersion: s.ResourceVersion}
+	case *corev1.ConfigMap:
+		s.reads++
+		s.DeepCopyInto(o)
+	}
+	return nil
+}
+
+// takes is a component that takes some keys of it.
+func takes(name string, keys ...string) Component {
+	c := Component{Name: name, Service: &appsapi.ServiceComponent{}}
+	for _, key := range keys {
+		c.Service.Env = append(c.Service.Env, corev1.EnvVar{Name: key, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}, Key: key}}})
+	}
+	return c
+}
+
+// TestContentsAreReadOnce reads each version once, however many components take different
+// keys of it.
+func TestContentsAreReadOnce(t *testing.T) {
+	s := &settings{ConfigMap: corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{UID: "1", ResourceVersion: "7"}, Data: map[string]string{"a": "1", "b": "1", "c": "1"},
+	}}
+	c := newContents(s, s, nil)
+	look := func() desired.Contents {
+		t.Helper()
+		known, err := c.of(t.Context(), types.NamespacedName{Namespace: "shop", Name: "shop"},
+			[]Component{takes("web", "a"), takes("api", "b"), takes("both", "b", "a")}, nil)
+		if err != nil || len(known) != 3 {
+			t.Fatalf("got %v, %v", known, err)
+		}
+		return known
+	}
+	before := look()
+	look()
+	if s.reads != 1 {
+		t.Errorf("read %d times", s.reads)
+	}
+	s.ResourceVersion, s.Data = "8", map[string]string{"a": "1", "b": "2", "c": "2"}
+	after := look()
+	if s.reads != 2 {
+		t.Errorf("the next version was read %d times", s.reads-1)
+	}
+	for keys, same := range map[string]bool{"a": true, "b": false, "a,b": false} {
+		ref := desired.Ref{Kind: desired.RefConfigMap, Name: "settings", Keys: keys}
+		if (before[ref].Hash == after[ref].Hash) != same {
+			t.Errorf("keys %s: %v, then %v", keys, before[ref], after[ref])
+		}
+	}
+}
