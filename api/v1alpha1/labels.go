@@ -44,8 +44,8 @@ const (
 	// depend on. Pruning and deletion keep their order by it, not by the spec.
 	AnnotationDependsOn = "apps.holdfast.dev/depends-on"
 
-	// AnnotationDependedOn, on a workload, names components that left the spec and that
-	// pods on their way out may still need.
+	// AnnotationDependedOn, on a workload, names components that pods on their way out may
+	// still need.
 	AnnotationDependedOn = "apps.holdfast.dev/depended-on"
 
 	// AnnotationRefs, on a workload, is uid, resourceVersion and hash of each ConfigMap and

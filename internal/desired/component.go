@@ -104,11 +104,6 @@ func (a application) service(c appsapi.Component, d *Component) {
 	}
 }
 
-// names says which components the spec has.
-func (a application) names(component string) bool {
-	return slices.ContainsFunc(a.components, func(c appsapi.Component) bool { return c.Name == component })
-}
-
 // endpoint names the scheme that the port's name or number tells, and otherwise http for
 // what has no name at all: a lone port is nearly always a web server's.
 func endpoint(namespace, service string, p appsapi.Port) appsapi.Endpoint {

@@ -69,7 +69,7 @@ func renderDeployment(a application, c appsapi.Component, name string, live *app
 		d.WithAnnotations(map[string]string{appsapi.AnnotationContainer: main})
 	}
 	annotate(d.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, edges)
-	annotate(d.ObjectMetaApplyConfiguration, appsapi.AnnotationDependedOn, a.former(edges, live))
+	annotate(d.ObjectMetaApplyConfiguration, appsapi.AnnotationDependedOn, former(edges, live))
 	if err := annotateRefs(d.ObjectMetaApplyConfiguration, refs); err != nil {
 		return nil, err
 	}

@@ -31,12 +31,13 @@ func split(list string) []string {
 	return strings.Split(list, ",")
 }
 
-// former are the components that left the spec and that the workload may still need: its
-// pods were made with them, and not all of those pods are gone.
+// former are the components that the workload shall no longer depend on and may still
+// need: its pods were made with them, and not all of those pods are gone. Some may be in
+// the spec and leave it meanwhile.
 //
 //	applied with the edge ──► applied without it ──► no old pod left
 //	depends-on: x             depended-on: x         (none: x may go)
-func (a application) former(edges []string, live *appsv1.Deployment) []string {
+func former(edges []string, live *appsv1.Deployment) []string {
 	if live == nil {
 		return nil
 	}
@@ -46,7 +47,7 @@ func (a application) former(edges []string, live *appsv1.Deployment) []string {
 	}
 	var out []string
 	for _, e := range Edges(live) {
-		if !slices.Contains(edges, e) && !a.names(e) && !slices.Contains(out, e) {
+		if !slices.Contains(edges, e) && !slices.Contains(out, e) {
 			out = append(out, e)
 		}
 	}

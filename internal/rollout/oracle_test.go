@@ -145,6 +145,11 @@ func (w *world) goesInStep(p part, id desired.ID) bool {
 	return id.Name == p.resource
 }
 
+// serves says whether a Service leads to pods that are among these.
+func serves(id desired.ID, left []desired.ID) bool {
+	return id.Kind == desired.KindService && slices.Contains(left, desired.ID{Kind: desired.KindDeployment, Name: id.Name})
+}
+
 // checkPrune holds what is pruned against what pods need, and what is not against what the
 // annotations tell.
 func (w *world) checkPrune(p Plan, left []desired.ID) error {
@@ -157,9 +162,12 @@ func (w *world) checkPrune(p Plan, left []desired.ID) error {
 		if user := w.needed(r.Child); user != "" {
 			return fmt.Errorf("prunes %s of %s, which %s needs", nameOf(r.Child), r.Component, user)
 		}
+		if serves(r.Child, left) {
+			return fmt.Errorf("prunes %s of %s before the pods it leads to", nameOf(r.Child), r.Component)
+		}
 	}
 	for _, id := range left {
-		if w.part(w.owner(id)) == nil && !pruned[id] && w.seen[id].GetDeletionTimestamp() == nil && w.free(id) {
+		if w.part(w.owner(id)) == nil && !pruned[id] && w.seen[id].GetDeletionTimestamp() == nil && w.free(id) && !serves(id, left) {
 			return fmt.Errorf("does not prune %s of %s, which nobody needs", nameOf(id), w.owner(id))
 		}
 	}
@@ -338,10 +346,13 @@ func (w *world) checkDown(d Teardown) error {
 		if u := user(r.Child); u != "" {
 			return fmt.Errorf("deletes %s of %s, which %s needs", nameOf(r.Child), r.Component, u)
 		}
+		if serves(r.Child, stays) {
+			return fmt.Errorf("deletes %s before the pods it leads to", nameOf(r.Child))
+		}
 		deleted[r.Child] = true
 	}
 	for _, id := range stays {
-		if user(id) == "" && !deleted[id] && w.seen[id].GetDeletionTimestamp() == nil {
+		if user(id) == "" && !serves(id, stays) && !deleted[id] && w.seen[id].GetDeletionTimestamp() == nil {
 			return fmt.Errorf("does not delete %s, which nobody needs", nameOf(id))
 		}
 	}

@@ -80,7 +80,7 @@ func (p *planner) prune() (remove []Removal, keep []Kept) {
 			if why = ""; len(finalizers(l.live)) > 0 { // else it is as good as gone
 				why = leaving(l)
 			}
-		case optional:
+		case optional, why == "" && p.serves(l):
 			continue
 		case why == "":
 			remove = append(remove, Removal{l.component, l.id})
@@ -91,6 +91,15 @@ func (p *planner) prune() (remove []Removal, keep []Kept) {
 		}
 	}
 	return remove, keep
+}
+
+// serves says whether a leftover leads to pods that are still there. Pods on their way out
+// serve a moment longer, and clients need that moment to learn of another name: so a
+// Service goes after what it leads to.
+func (p *planner) serves(l leftover) bool {
+	return l.id.Kind == desired.KindService && slices.ContainsFunc(p.leftovers, func(o leftover) bool {
+		return o.id == desired.ID{Kind: desired.KindDeployment, Name: l.id.Name}
+	})
 }
 
 // reason is why a leftover has to stay, or nothing. optional ones are not decided here.

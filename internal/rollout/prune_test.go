@@ -52,7 +52,11 @@ func TestRemovedComponents(t *testing.T) {
 	tell(t, map[string]story{
 		"nobody needs it": {
 			before: stack(web, db), now: stack(web),
-			want: []string{"web: apply Deployment shop-web", "prune Deployment shop-db of db", "prune Service shop-db of db"},
+			want: []string{"web: apply Deployment shop-web", "prune Deployment shop-db of db"},
+		},
+		"its Service goes when its pods are gone": {
+			before: stack(web, db), deeds: []deed{gone("Deployment", "shop-db")}, now: stack(web),
+			want: []string{"web: apply Deployment shop-web", "prune Service shop-db of db"},
 		},
 		"it is kept on purpose": {
 			before: stack(web, service("db", "1")), deeds: []deed{to("shop-db", noted[*appsv1.Deployment]("apps.holdfast.dev/prune", "disabled"))}, now: stack(web),
@@ -72,7 +76,7 @@ func TestRemovedComponents(t *testing.T) {
 		},
 		"the pods that needed it are new, and the record of it goes": {
 			before: stack(user, db), deeds: []deed{rollOut("web", web), rollOut("web", web)}, now: stack(web),
-			want: []string{"web: apply Deployment shop-web", "prune Deployment shop-db of db", "prune Service shop-db of db"},
+			want: []string{"web: apply Deployment shop-web", "prune Deployment shop-db of db"},
 		},
 		"pods that wait for another component still need it": {
 			before: stack(user, db), now: stack(service("web", "2", needing("cache")), service("cache", "1")),
@@ -136,7 +140,7 @@ func TestLeaving(t *testing.T) {
 			before: stack(web, db), now: stack(web),
 			deeds: []deed{to("shop-db", leaves[*appsv1.Deployment]("example.com/one", "foregroundDeletion", "example.com/two"))},
 			want: []string{
-				"web: apply Deployment shop-web", "prune Service shop-db of db",
+				"web: apply Deployment shop-web",
 				"keep db: Deployment shop/shop-db is being deleted since 2026-01-02T12:00:00Z and waits for the finalizers example.com/one, example.com/two",
 			},
 		},
@@ -241,7 +245,7 @@ func TestOtherNames(t *testing.T) {
 		},
 		"the new one is ready": {
 			before: stack(before), deeds: []deed{also(now)}, now: stack(now),
-			want: []string{applies, "prune Deployment shop-db of db", "prune Service shop-db of db"},
+			want: []string{applies, "prune Deployment shop-db of db"},
 		},
 		"those that need it are still to be told": {
 			before: stack(before, user), deeds: []deed{also(now)}, now: stack(now, user),
@@ -253,15 +257,15 @@ func TestOtherNames(t *testing.T) {
 		},
 		"those that need it have new pods": {
 			before: stack(before, user), deeds: []deed{also(now), rollOut("web", now, user)}, now: stack(now, user),
-			want: []string{applies, "web: apply Deployment shop-web", "prune Deployment shop-db of db", "prune Service shop-db of db"},
+			want: []string{applies, "web: apply Deployment shop-web", "prune Deployment shop-db of db"},
 		},
 		"those that need it are not there": {
 			before: stack(before), deeds: []deed{also(now)}, now: stack(now, user),
-			want: []string{applies, "web: apply Deployment shop-web", "prune Deployment shop-db of db", "prune Service shop-db of db"},
+			want: []string{applies, "web: apply Deployment shop-web", "prune Deployment shop-db of db"},
 		},
 		"those that do not need it do not count": {
 			before: stack(before, service("api", "1")), deeds: []deed{also(now), to("shop-api", rolling)}, now: stack(now, service("api", "1")),
-			want: []string{applies, "api: apply Deployment shop-api", "prune Deployment shop-db of db", "prune Service shop-db of db"},
+			want: []string{applies, "api: apply Deployment shop-api", "prune Deployment shop-db of db"},
 		},
 		"one that shall no longer need it has pods that do": {
 			before: stack(before, user), deeds: []deed{also(now)},
@@ -279,7 +283,7 @@ func TestOtherNames(t *testing.T) {
 		"one that left the spec needs it, and it needs that one: not for ever": {
 			before: stack(service("db", "1", ports, needing("web")), user), deeds: []deed{also(now)}, now: stack(now),
 			want: []string{
-				applies, "prune Deployment shop-db of db", "prune Service shop-db of db",
+				applies, "prune Deployment shop-db of db",
 				`keep web: Component "web" left the spec and stays until no pod of "db" needs it`,
 			},
 		},

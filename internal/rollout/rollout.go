@@ -109,10 +109,11 @@ type planner struct {
 	components map[string]*desired.Component
 	leftovers  []leftover
 	needs      map[string][]string // of what runs, while there are leftovers
+	answers    map[string]bool     // of satisfied, which renders: once per component, not per edge
 }
 
 func newPlanner(in Input) *planner {
-	p := &planner{Input: in, components: map[string]*desired.Component{}}
+	p := &planner{Input: in, components: map[string]*desired.Component{}, answers: map[string]bool{}}
 	for i := range in.Components {
 		p.components[in.Components[i].Name] = &in.Components[i]
 	}
@@ -125,14 +126,13 @@ func newPlanner(in Input) *planner {
 // satisfied says whether those that depend on a component may go on: a majority of its
 // pods is ready, and they are the pods we want.
 func (p *planner) satisfied(c *desired.Component) bool {
-	live := p.workload(c)
-	switch {
-	case c.GatesNobody:
-		return true
-	case live == nil:
-		return false
+	answer, asked := p.answers[c.Name]
+	if !asked {
+		live := p.workload(c)
+		answer = c.GatesNobody || live != nil && health.Satisfied(live) && (c.Suspended || !replacesPods(c, live))
+		p.answers[c.Name] = answer
 	}
-	return health.Satisfied(live) && (c.Suspended || !replacesPods(c, live))
+	return answer
 }
 
 // workload is the workload of a component, if it is there and ours.

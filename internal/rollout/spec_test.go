@@ -184,7 +184,7 @@ func (w *world) former(p part, d *appsv1.Deployment) []string {
 	}
 	var out []string
 	for _, e := range desired.Edges(d) {
-		if !slices.Contains(p.needs, e) && w.part(e) == nil && !slices.Contains(out, e) {
+		if !slices.Contains(p.needs, e) && !slices.Contains(out, e) {
 			out = append(out, e)
 		}
 	}

@@ -30,7 +30,7 @@ func Down(owner desired.Owner, seen Seen) Teardown {
 	down := Teardown{Done: len(p.leftovers) == 0}
 	for _, l := range p.leftovers {
 		switch {
-		case !free[l.component]:
+		case !free[l.component], p.serves(l):
 		case l.live.GetDeletionTimestamp() != nil:
 			down.Waits = append(down.Waits, Kept{l.component, leaving(l)})
 		default:

@@ -23,7 +23,8 @@ func TestDown(t *testing.T) {
 		"nothing is left":                     {want: []string{"done"}},
 		"what nobody needs goes first":        {lives: stack(db, api, web), want: []string{"delete Deployment shop-web of web"}},
 		"then the next":                       {lives: stack(db, api), want: []string{"delete Deployment shop-api of api"}},
-		"at last what all needed, all of it":  {lives: stack(db), want: []string{"delete Deployment shop-db of db", "delete Service shop-db of db"}},
+		"at last what all needed":             {lives: stack(db), want: []string{"delete Deployment shop-db of db"}},
+		"its Service when its pods are gone":  {lives: stack(db), deeds: []deed{gone("Deployment", "shop-db")}, want: []string{"delete Service shop-db of db"}},
 		"side by side":                        {lives: stack(service("db", "1"), service("cache", "1")), want: []string{"delete Deployment shop-cache of cache", "delete Deployment shop-db of db"}},
 		"what was needed before, also counts": {lives: stack(service("db", "1"), service("web", "1")), deeds: []deed{to("shop-web", noted[*appsv1.Deployment]("apps.holdfast.dev/depended-on", "db"))}, want: []string{"delete Deployment shop-web of web"}},
 		"the order waits for what is on its way out, and says why": {

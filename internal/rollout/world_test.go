@@ -250,22 +250,11 @@ func (w *world) applyChild(p part, child desired.Child, holdPods bool) bool {
 	}
 	if d, ok := now.(*appsv1.Deployment); ok {
 		d.Generation++
-		w.forget(r, p)
 		r.pods = append(r.pods, pod)
 		return true
 	}
 	r.pods = [][]address{pod}
 	return true
-}
-
-// forget takes from old pods what is still in the spec and is no longer needed: package
-// desired writes down only what has left the spec by then.
-func (w *world) forget(r *record, p part) {
-	for i := range r.pods {
-		r.pods[i] = slices.DeleteFunc(slices.Clone(r.pods[i]), func(a address) bool {
-			return w.part(a.component) != nil && !slices.Contains(p.needs, a.component)
-		})
-	}
 }
 
 func (w *world) remove(id desired.ID) {
