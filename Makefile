@@ -75,7 +75,7 @@ test-e2e: images build ## Run the test cluster's own tests and the journeys on a
 ##@ Measurements
 .PHONY: calls
 calls: assets ## Count what the operator asks of the API server and hold it against the budget
-	go test -count=1 -v -timeout 15m ./test/calls -apps=200 -settle=60s -updates=50 -abreast=1
+	go test -count=1 -v -timeout 30m ./test/calls -apps=200 -stacks=200 -settle=60s -updates=50 -abreast=1
 
 .PHONY: bench-smoke
 bench-smoke: assets ## Measure 1,000 AppServices beside bare client-go making the same writes

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/keymutex"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -31,6 +32,8 @@ type contents struct {
 	cache client.Reader
 	live  client.Reader
 	key   *contentKey
+	// reading has a lock for every source that is being read.
+	reading keymutex.KeyMutex
 
 	mu    sync.Mutex
 	known map[source]hashes
@@ -44,6 +47,8 @@ type source struct {
 	types.NamespacedName
 }
 
+func (s source) String() string { return s.kind + " " + s.NamespacedName.String() }
+
 // hashes are of one version of a source, by the keys that were asked for.
 type hashes struct {
 	uid     types.UID
@@ -53,7 +58,7 @@ type hashes struct {
 
 func newContents(cache, live client.Reader, key *contentKey) *contents {
 	return &contents{
-		cache: cache, live: live, key: key,
+		cache: cache, live: live, key: key, reading: keymutex.NewHashed(0),
 		known: map[source]hashes{}, users: map[source]map[types.NamespacedName]bool{}, uses: map[types.NamespacedName][]source{},
 	}
 }
@@ -105,12 +110,19 @@ func (c *contents) one(ctx context.Context, s source, keys string, recorded []de
 	if err := c.cache.Get(ctx, s.NamespacedName, now); apierrors.IsNotFound(err) {
 		return nil, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("get %s %s: %w", s.kind, s, err)
+		return nil, fmt.Errorf("get %s: %w", s, err)
 	}
-	for _, r := range append(recorded, c.remembered(s, keys)...) {
-		if r.UID == now.UID && !olderVersion(r.ResourceVersion, now.ResourceVersion) {
-			return &r, nil
-		}
+	isNow := func(r desired.Content) bool {
+		return r.UID == now.UID && !olderVersion(r.ResourceVersion, now.ResourceVersion)
+	}
+	if i := slices.IndexFunc(recorded, isNow); i >= 0 {
+		return &recorded[i], nil
+	}
+	// Of many that share it one reads, and the others wait for that.
+	c.reading.LockKey(s.String())
+	defer func() { _ = c.reading.UnlockKey(s.String()) }()
+	if r, ok := c.remembered(s, keys); ok && isNow(r) {
+		return &r, nil
 	}
 	return c.read(ctx, s, keys, asked)
 }
@@ -120,15 +132,12 @@ func olderVersion(a, b string) bool {
 	return err != nil || c < 0
 }
 
-func (c *contents) remembered(s source, keys string) []desired.Content {
+func (c *contents) remembered(s source, keys string) (content desired.Content, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.known[s]
 	hash, ok := known.byKeys[keys]
-	if !ok {
-		return nil
-	}
-	return []desired.Content{{UID: known.uid, ResourceVersion: known.version, Hash: hash}}
+	return desired.Content{UID: known.uid, ResourceVersion: known.version, Hash: hash}, ok
 }
 
 // read asks the API server. The content itself is forgotten at once.
@@ -138,7 +147,7 @@ func (c *contents) read(ctx context.Context, s source, keys string, asked []stri
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("get %s %s: %w", s.kind, s, err)
+		return nil, fmt.Errorf("get %s: %w", s, err)
 	}
 	secret, err := c.key.of(ctx, s.kind)
 	if err != nil {

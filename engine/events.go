@@ -104,8 +104,8 @@ func verdictOccurrence(before, after *appsapi.ApplicationStatus) (occurrence, bo
 		was = &metav1.Condition{}
 	}
 	switch {
-	case is.Reason == appsapi.ReasonDeleting:
-		// Somebody asked for it; only if it does not come to its end somebody has to know.
+	case is.Reason == appsapi.ReasonDeleting, is.Reason == appsapi.ReasonWaitingForDependency:
+		// As it should be; only if it does not come to its end somebody has to know.
 		return trouble(is.Reason, is.Message), meta.IsStatusConditionTrue(after.Conditions, appsapi.ConditionStalled) &&
 			!meta.IsStatusConditionTrue(before.Conditions, appsapi.ConditionStalled)
 	case is.Reason == was.Reason && is.Status == was.Status, is.Reason == appsapi.ReasonSuspended:

@@ -121,6 +121,7 @@ func (r *reconciler[T]) act(ctx context.Context, app T, owner desired.Owner, o *
 
 // get returns the object as we know it best, or nil when it is gone.
 func (r *reconciler[T]) get(ctx context.Context, req ctrl.Request) (*T, error) {
+	last, wrote := r.written.last(req.NamespacedName)
 	obj := r.kind.New()
 	err := r.client.Get(ctx, req.NamespacedName, obj)
 	if apierrors.IsNotFound(err) {
@@ -131,7 +132,7 @@ func (r *reconciler[T]) get(ctx context.Context, req ctrl.Request) (*T, error) {
 	if err != nil {
 		return nil, fmt.Errorf("get %s %s: %w", r.gvk.Kind, req.NamespacedName, err)
 	}
-	obj, replaced := r.written.newest(obj)
+	obj, replaced := r.written.newest(obj, last, wrote)
 	r.applier.Forget(replaced)
 	return &obj, nil
 }

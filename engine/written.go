@@ -16,9 +16,18 @@ type written[T Object] struct {
 	names   map[types.NamespacedName]types.UID
 }
 
+// last returns our last write of an object, if the cache has not shown it yet. It has to be
+// asked for before the cache is: what the cache shows in between is forgotten here.
+func (w *written[T]) last(name types.NamespacedName) (last T, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last, ok = w.objects[w.names[name]]
+	return last, ok
+}
+
 // newest returns the later of the cached object and our last write, which may be changed
 // only as a copy, and the UID of an earlier object of the same name, if there was one.
-func (w *written[T]) newest(cached T) (newest T, replaced types.UID) {
+func (w *written[T]) newest(cached, last T, ok bool) (newest T, replaced types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	name := client.ObjectKeyFromObject(cached)
@@ -27,8 +36,7 @@ func (w *written[T]) newest(cached T) (newest T, replaced types.UID) {
 		delete(w.objects, uid)
 		w.names[name] = cached.GetUID()
 	}
-	last, ok := w.objects[cached.GetUID()]
-	if !ok {
+	if !ok || last.GetUID() != cached.GetUID() {
 		return cached, replaced
 	}
 	c, err := resourceversion.CompareResourceVersion(cached.GetResourceVersion(), last.GetResourceVersion())

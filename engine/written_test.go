@@ -17,7 +17,8 @@ func TestWritten(t *testing.T) {
 	w := written[*appsapi.AppService]{objects: map[types.UID]*appsapi.AppService{}, names: map[types.NamespacedName]types.UID{}}
 	see := func(cached *appsapi.AppService, wantVersion string, wantReplaced types.UID) {
 		t.Helper()
-		got, replaced := w.newest(cached)
+		last, ok := w.last(types.NamespacedName{Namespace: "shop", Name: "web"})
+		got, replaced := w.newest(cached, last, ok)
 		if got.ResourceVersion != wantVersion || replaced != wantReplaced {
 			t.Errorf("got version %s, replaced %q, want %s, %q", got.ResourceVersion, replaced, wantVersion, wantReplaced)
 		}
@@ -30,6 +31,13 @@ func TestWritten(t *testing.T) {
 	w.remember(object("a", "10"))
 	if w.echo(object("a", "9"), object("a", "11")) || !w.echo(object("a", "9"), object("a", "10")) {
 		t.Error("an echo is our own write, and nothing else is")
+	}
+	// The cache catches up while it is being read: what it showed before is old all the same.
+	w.remember(object("a", "10"))
+	last, ok := w.last(types.NamespacedName{Namespace: "shop", Name: "web"})
+	w.echo(object("a", "9"), object("a", "10"))
+	if got, _ := w.newest(object("a", "9"), last, ok); got.ResourceVersion != "10" {
+		t.Errorf("got version %s although 10 was written", got.ResourceVersion)
 	}
 	edited := object("a", "12")
 	edited.Generation = 2

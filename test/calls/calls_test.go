@@ -21,8 +21,9 @@ import (
 // full one.
 var (
 	apps    = flag.Int("apps", 50, "AppServices that are settled")
+	stacks  = flag.Int("stacks", 25, "AppStacks of four components that are settled")
 	settle  = flag.Duration("settle", 3*time.Second, "how long they are watched at rest")
-	updates = flag.Int("updates", 5, "rolling updates")
+	updates = flag.Int("updates", 5, "rolling updates, and AppStacks that are edited in the same way")
 	abreast = flag.Int("abreast", 5, "AppServices that are updated at the same time")
 )
 
@@ -35,8 +36,9 @@ func TestCalls(t *testing.T) {
 		name string
 		play func()
 	}{
-		{"create", s.create}, {"rest", s.rest}, {"restart", s.restart},
-		{"touch", s.touch}, {"drift", s.drift}, {"update", s.update},
+		{"create", s.create}, {"create stacks", s.createStacks}, {"rest", s.rest}, {"restart", s.restart},
+		{"touch", s.touch}, {"touch stacks", s.touchStacks}, {"drift", s.drift},
+		{"update", s.update}, {"update stacks", s.updateStacks},
 	} {
 		start := time.Now()
 		part.play()

@@ -3,8 +3,6 @@ package calls
 import (
 	"fmt"
 	"sync"
-
-	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 )
 
 // ofCreation is what one AppService with a port may cost until it is Ready.
@@ -44,26 +42,5 @@ func (s *stage) createAtOnce(names []string) {
 
 func (s *stage) created(how string, names []string, create func([]string)) {
 	got := ours(s.requests(func() { create(names) }))
-	most, notes := worst(got, names, func(t tally) bool { return t.within(ofCreation) })
-	s.table.add(row{
-		Name: fmt.Sprintf("create %d %s, the dearest", len(names), how), Budget: ofCreation.String(),
-		Measured: most.String(), OK: most.within(ofCreation), Notes: notes,
-	})
-}
-
-// worst is the largest of each number over these applications and over what was about
-// none of them, with the requests of the first one that is not fine.
-func worst(got audit.Events, names []string, fine func(tally) bool) (most tally, notes []string) {
-	counts := perApp(got)
-	if stray := counts[""]; stray != (tally{}) {
-		most = stray
-		notes = sample(got.Where(func(e *audit.Event) bool { return appOf(e) == "" }))
-	}
-	for _, name := range names {
-		most = most.most(counts[name])
-		if len(notes) == 0 && !fine(counts[name]) {
-			notes = sample(got.Where(func(e *audit.Event) bool { return appOf(e) == name }))
-		}
-	}
-	return most, notes
+	s.table.add(spent(fmt.Sprintf("create %d %s, each", len(names), how), ofCreation, got, names, necessary...))
 }

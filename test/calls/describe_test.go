@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 )
 
-// sample describes a few requests.
+// sample describes a few requests, enough for the life of one stack.
 func sample(requests audit.Events) []string {
-	const few = 8
+	const few = 20
 	var out []string
 	for i := range requests[:min(few, len(requests))] {
 		out = append(out, describe(&requests[i]))
@@ -32,7 +32,7 @@ func describe(e *audit.Event) string {
 // gist is what a person would read in the body of a request.
 func gist(e *audit.Event) string {
 	switch e.ObjectRef.Resource {
-	case "appservices":
+	case "appservices", "appstacks":
 		return readyGist(e.RequestObject)
 	case "events":
 		var event struct {
@@ -57,15 +57,23 @@ func readyGist(patch []byte) string {
 		return ""
 	}
 	for _, op := range operations {
-		var status appsapi.AppServiceStatus
+		var status appsapi.AppStackStatus // the other kind has no components
 		if op.Path != "/status" || json.Unmarshal(op.Value, &status) != nil {
 			continue
 		}
 		for _, c := range status.Conditions {
 			if c.Type == appsapi.ConditionReady {
-				return fmt.Sprintf("Ready=%s %s: %s", c.Status, c.Reason, c.Message)
+				return fmt.Sprintf("Ready=%s %s: %s %s", c.Status, c.Reason, c.Message, healthGist(status.Components))
 			}
 		}
 	}
 	return ""
+}
+
+func healthGist(components []appsapi.ComponentStatus) string {
+	var parts []string
+	for _, c := range components {
+		parts = append(parts, c.Name+" "+c.Health)
+	}
+	return strings.Join(parts, ", ")
 }

@@ -1,8 +1,10 @@
 package calls
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +28,11 @@ type drift struct {
 	name   string
 	child  func(metav1.ObjectMeta) client.Object
 	change func(client.Object) // nil deletes the child
-	// may is what it may cost beside the one write that repairs it.
+	// component of a stack that it is a child of.
+	component string
+	// repair is what it must cost; nothing means one write to the child.
+	repair tally
+	// may is what it may cost beside that.
 	may tally
 }
 
@@ -106,52 +112,83 @@ func label(key, value string) func(client.Object) {
 	}
 }
 
-// drift lets everything drift at the same time, each on AppServices of its own.
-func (s *stage) drift() {
-	all, names := drifts(), s.names()
+// victim is a child that drifts.
+type victim struct {
+	drift
+	app string
+	was client.Object
+}
+
+// victims gives every drift its share of the applications; child finds what drifts.
+func (s *stage) victims(all []drift, names []string, child func(d drift, app string) client.Object) []victim {
+	s.Helper()
 	each := len(names) / len(all)
 	if each == 0 {
-		s.Fatalf("%d AppServices are too few for %d drifts", len(names), len(all))
+		s.Fatalf("%d applications are too few for %d drifts", len(names), len(all))
 	}
-	before := make([]client.Object, each*len(all))
-	for i := range before {
-		before[i] = s.child(all[i/each], names[i])
+	var out []victim
+	for i, d := range all {
+		for _, app := range names[i*each : (i+1)*each] {
+			out = append(out, victim{d, app, child(d, app)})
+		}
 	}
+	return out
+}
+
+// drift lets everything drift at the same time, each on applications of its own.
+func (s *stage) drift() {
+	victims := s.victims(drifts(), s.names(), func(d drift, app string) client.Object { return s.child(d, app) })
+	victims = append(victims, s.stackVictims()...)
+	everybody := append(s.names(), s.stackNames()...)
 	got := ours(s.requests(func() {
 		var group sync.WaitGroup
-		for i := range before {
-			group.Go(func() { s.disturb(all[i/each], before[i]) })
+		for _, v := range victims {
+			group.Go(func() { s.disturb(v) })
 		}
 		group.Wait()
 		// What is not repaired by then is a row that failed, not the end of the others.
 		s.calmWithin(repairWithin)
+		s.waitReady(everybody...) // a Job that runs again takes its time
 	}))
-	for i, d := range all {
-		mine := names[i*each : (i+1)*each]
-		r := repaired(d, got, mine)
-		for k, name := range mine {
-			if why := different(before[i*each+k], s.child(d, name)); why != "" {
-				r.OK, r.Notes = false, append(r.Notes, name+" was not repaired: "+why)
-				s.heal(d, before[i*each+k])
-			}
-		}
-		s.table.add(r)
+	known := map[string]bool{}
+	for _, v := range victims {
+		known[v.app] = true
 	}
-	s.calmDown()
-	s.waitReady(names...)
+	for len(victims) > 0 {
+		n := 1
+		for n < len(victims) && victims[n].name == victims[0].name {
+			n++
+		}
+		s.table.add(s.repaired(victims[:n], got, known))
+		victims = victims[n:]
+	}
+	s.calmDown() // what had to be healed is news
+	s.waitReady(everybody...)
 }
 
 // repaired is the row of one drift.
-func repaired(d drift, got audit.Events, names []string) row {
-	budget := d.may
-	budget.children++
-	most, notes := worst(got, names, func(t tally) bool { return t.children == budget.children && t.within(budget) })
-	ok := most.within(budget)
-	counts := perApp(got)
-	for _, name := range names {
-		ok = ok && counts[name].children == budget.children
+func (s *stage) repaired(victims []victim, got audit.Events, known map[string]bool) row {
+	d := victims[0].drift
+	var names []string
+	for _, v := range victims {
+		names = append(names, v.app)
 	}
-	return row{Name: fmt.Sprintf("drift of %d x %s", len(names), d.name), Budget: budget.String(), Measured: most.String(), OK: ok, Notes: notes}
+	mine := got.Where(func(e *audit.Event) bool { return !known[appOf(e)] || slices.Contains(names, appOf(e)) })
+	budget := d.repair
+	if budget == (tally{}) {
+		budget = tally{children: 1}
+	}
+	for what := range budget {
+		budget[what] += d.may[what]
+	}
+	r := spent(fmt.Sprintf("drift of %d x %s", len(names), d.name), budget, mine, names, necessary...)
+	for _, v := range victims {
+		if why := different(v.was, s.child(d, v.was.GetName())); why != "" {
+			r.OK, r.Notes = false, append(r.Notes, v.was.GetName()+" was not repaired: "+why)
+			s.heal(v)
+		}
+	}
+	return r
 }
 
 func (s *stage) child(d drift, name string) client.Object {
@@ -163,24 +200,23 @@ func (s *stage) child(d drift, name string) client.Object {
 }
 
 // heal does what the operator should have done, for the sake of later rows.
-func (s *stage) heal(d drift, was client.Object) {
+func (s *stage) heal(v victim) {
 	s.Helper()
-	is := s.child(d, was.GetName())
-	good := was.DeepCopyObject().(client.Object)
+	is := s.child(v.drift, v.was.GetName())
+	good := v.was.DeepCopyObject().(client.Object)
 	good.SetUID(is.GetUID())
 	good.SetResourceVersion(is.GetResourceVersion())
 	s.check(s.Update(s.Context(), good))
 }
 
-func (s *stage) disturb(d drift, was client.Object) {
-	if d.change == nil {
-		obj := was.DeepCopyObject().(client.Object)
+func (s *stage) disturb(v victim) {
+	obj := v.was.DeepCopyObject().(client.Object)
+	if v.change == nil {
 		s.check(s.Delete(s.Context(), obj, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 		return
 	}
-	obj := was.DeepCopyObject().(client.Object)
-	d.change(obj)
-	s.check(s.Patch(s.Context(), obj, client.MergeFrom(was)))
+	v.change(obj)
+	s.check(s.Patch(s.Context(), obj, client.MergeFrom(v.was)))
 }
 
 // different says what of a child is not as it was, of all that we hold.
@@ -194,13 +230,19 @@ func different(was, is client.Object) string {
 	if !equality.Semantic.DeepEqual(was.GetOwnerReferences(), is.GetOwnerReferences()) {
 		return "ownerReferences"
 	}
-	if key := "apps.holdfast.dev/applied"; was.GetAnnotations()[key] != is.GetAnnotations()[key] {
-		return "annotation " + key
+	for _, key := range []string{"apps.holdfast.dev/applied", "apps.holdfast.dev/healthy"} {
+		if was.GetAnnotations()[key] != is.GetAnnotations()[key] {
+			return "annotation " + key
+		}
 	}
 	switch was := was.(type) {
 	case *appsv1.Deployment:
 		if !equality.Semantic.DeepEqual(was.Spec, is.(*appsv1.Deployment).Spec) {
 			return "spec"
+		}
+	case *appsv1.ControllerRevision:
+		if is := is.(*appsv1.ControllerRevision); was.Revision != is.Revision || !bytes.Equal(was.Data.Raw, is.Data.Raw) {
+			return "revision"
 		}
 	case *corev1.Service:
 		is := is.(*corev1.Service)

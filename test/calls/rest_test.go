@@ -21,15 +21,18 @@ const afterRestart = 20 * time.Second
 
 // rest looks on while nothing happens.
 func (s *stage) rest() {
-	s.table.add(s.silent(fmt.Sprintf("%d at rest for %s", *apps, *settle), func() { time.Sleep(*settle) }))
+	s.table.add(s.silent(fmt.Sprintf("%s at rest for %s", everything(), *settle), func() { time.Sleep(*settle) }))
 }
+
+// everything is what the rows about all of them are about.
+func everything() string { return fmt.Sprintf("%d apps, %d stacks", *apps, *stacks) }
 
 // silent is a row in which the operator must not ask for anything.
 func (s *stage) silent(name string, f func()) row {
 	s.Helper()
 	got := ours(s.requests(f))
 	return row{
-		Name: name, Budget: "0 reads, 0 writes", Measured: fmt.Sprintf("%d reads, %d writes", count(got).reads, len(got.Writes())),
+		Name: name, Budget: "0 reads, 0 writes", Measured: fmt.Sprintf("%d reads, %d writes", count(got)[reads], len(got.Writes())),
 		OK: len(got) == 0, Notes: sample(got),
 	}
 }
@@ -37,20 +40,24 @@ func (s *stage) silent(name string, f func()) row {
 // restart ends the operator politely and impolitely. The second one comes back without a
 // Lease: waiting for the old one to run out would only take time.
 func (s *stage) restart() {
-	s.restartBy(fmt.Sprintf("restart at %d after SIGTERM", *apps), func() {
+	s.restartBy(fmt.Sprintf("restart at %s after SIGTERM", everything()), func() {
 		s.must(s.op.Signal(syscall.SIGTERM))
 		<-s.op.Exited()
 		s.must(s.op.Start())
 		s.must(s.op.WaitReady(s.Context()))
 	})
-	s.restartBy(fmt.Sprintf("restart at %d after SIGKILL", *apps), func() {
+	s.restartBy(fmt.Sprintf("restart at %s after SIGKILL", everything()), func() {
 		s.must(s.op.Kill())
 		s.run(operator.Options{})
 	})
 }
 
 // watched is what the operator keeps a copy of, each fetched once.
-var watched = []string{"appservices.apps.holdfast.dev", "deployments.apps", "pods", "services"}
+var watched = []string{
+	"appservices.apps.holdfast.dev", "appstacks.apps.holdfast.dev",
+	"deployments.apps", "services", "jobs.batch", "cronjobs.batch", "controllerrevisions.apps",
+	"pods", "configmaps", "secrets",
+}
 
 func (s *stage) restartBy(name string, again func()) {
 	got := ours(s.requests(again))
@@ -76,7 +83,7 @@ func (s *stage) restartBy(name string, again func()) {
 	}
 	slices.Sort(notes)
 	s.table.add(row{
-		Name: name, Budget: "0 writes, 4 initial lists or watches, 0 other reads",
+		Name: name, Budget: fmt.Sprintf("0 writes, %d initial lists or watches, 0 other reads", len(watched)),
 		Measured: fmt.Sprintf("%d writes, %d initial lists or watches, %d other reads (and %d of discovery)", writes, total(lists), other, discovery),
 		OK:       writes == 0 && other == 0 && maps.Equal(lists, once),
 		Notes:    append(notes, sample(got.Writes())...),
@@ -87,20 +94,37 @@ func (s *stage) restartBy(name string, again func()) {
 
 // touch changes on everything what nobody declared.
 func (s *stage) touch() {
+	names := s.names()
 	for _, field := range []string{"label", "annotation"} {
-		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"%ss":{"example.com/touched":"yes"}}}`, field))
+		patch := fmt.Sprintf(`{"metadata":{"%ss":{"example.com/touched":"yes"}}}`, field)
 		s.table.add(s.silent(fmt.Sprintf("foreign %s on %d apps and their children", field, *apps), func() {
-			var group sync.WaitGroup
-			for _, kind := range []func(metav1.ObjectMeta) client.Object{anApp, aDeployment, aService} {
-				group.Go(func() {
-					for _, name := range s.names() {
-						s.check(s.Patch(s.Context(), kind(metav1.ObjectMeta{Namespace: s.ns, Name: name}), patch))
-					}
-				})
-			}
-			group.Wait()
+			s.touchAll(patch, s.each(anApp, names), s.each(aDeployment, names), s.each(aService, names))
 		}))
 	}
+}
+
+// each returns an object of these names.
+func (s *stage) each(kind func(metav1.ObjectMeta) client.Object, names []string) []client.Object {
+	objects := make([]client.Object, len(names))
+	for i, name := range names {
+		objects[i] = kind(s.meta(name))
+	}
+	return objects
+}
+
+// touchAll patches all objects, a few at a time.
+func (s *stage) touchAll(patch string, kinds ...[]client.Object) {
+	const abreast = 8
+	all := slices.Concat(kinds...)
+	var group sync.WaitGroup
+	for objects := range slices.Chunk(all, len(all)/abreast+1) {
+		group.Go(func() {
+			for _, obj := range objects {
+				s.check(s.Patch(s.Context(), obj, client.RawPatch(types.MergePatchType, []byte(patch))))
+			}
+		})
+	}
+	group.Wait()
 }
 
 func anApp(meta metav1.ObjectMeta) client.Object { return &appsapi.AppService{ObjectMeta: meta} }

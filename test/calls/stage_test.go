@@ -27,13 +27,17 @@ const (
 	// calm is how long the operator must ask for nothing before a row is over.
 	calm = time.Second
 	// patience is how long anything may take; only a broken operator needs it.
-	patience = 2 * time.Minute
+	patience = 5 * time.Minute
 
 	rolling = "roll-" // begins the names of AppServices whose pods take their time
 	slowly  = 200 * time.Millisecond
+	working = 100 * time.Millisecond // how long a job takes
 )
 
-var appServices = appsapi.GroupVersion.WithResource("appservices")
+var (
+	appServices = appsapi.GroupVersion.WithResource("appservices")
+	appStacks   = appsapi.GroupVersion.WithResource("appstacks")
+)
 
 // stage is where all rows are played, and what came of them.
 type stage struct {
@@ -58,7 +62,10 @@ func newStage(t *testing.T) *stage {
 		func() error { return appsapi.AddToScheme(scheme) },
 		func() error { s.Client, err = client.New(plane.Config, client.Options{Scheme: scheme}); return err },
 		func() error { s.log, err = audit.Open(plane.AuditLog()); return err },
-		func() error { s.seen, err = watcher.Start(t.Context(), plane.Config, appServices); return err },
+		func() error {
+			s.seen, err = watcher.Start(t.Context(), plane.Config, appServices, appStacks)
+			return err
+		},
 		func() error { _, err = podsim.Start(t.Context(), plane.Config, podsim.Playing(play)); return err },
 	} {
 		s.must(step())
@@ -67,8 +74,11 @@ func newStage(t *testing.T) *stage {
 }
 
 func play(pod *corev1.Pod) podsim.Behavior {
-	if strings.HasPrefix(pod.Name, rolling) {
+	switch {
+	case strings.HasPrefix(pod.Name, rolling):
 		return podsim.Slow(slowly)
+	case pod.Spec.RestartPolicy == corev1.RestartPolicyNever:
+		return podsim.Succeeded().After(working)
 	}
 	return podsim.Ready()
 }
@@ -153,7 +163,7 @@ func (s *stage) newApp(name string, replicas int) {
 	s.check(s.Create(s.Context(), app))
 }
 
-// waitReady returns when all of these AppServices are Ready as they are declared now.
+// waitReady returns when all of these applications are Ready as they are declared now.
 func (s *stage) waitReady(names ...string) {
 	s.Helper()
 	deadline := time.After(patience)
@@ -161,7 +171,7 @@ func (s *stage) waitReady(names ...string) {
 		state := s.seen.State()
 		missing := ""
 		for _, name := range names {
-			if !ready(state.Get(appServices, s.ns+"/"+name)) {
+			if !ready(state.Get(resourceOf(name), s.ns+"/"+name)) {
 				missing = name
 				break
 			}
@@ -171,7 +181,7 @@ func (s *stage) waitReady(names ...string) {
 		}
 		select {
 		case <-deadline:
-			s.Errorf("AppService %s is not Ready after %s", missing, patience)
+			s.Errorf("%s is not Ready after %s", missing, patience)
 			return
 		case <-time.After(10 * time.Millisecond):
 		}

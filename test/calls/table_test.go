@@ -34,7 +34,7 @@ func (t *table) publish(tb testing.TB) {
 		tb.Fatal(err)
 	}
 	content, err := json.MarshalIndent(map[string]any{
-		"apps": *apps, "settleSeconds": settle.Seconds(), "updates": *updates, "rows": t.rows,
+		"apps": *apps, "stacks": *stacks, "settleSeconds": settle.Seconds(), "updates": *updates, "rows": t.rows,
 	}, "", "  ")
 	if err != nil {
 		tb.Fatal(err)

@@ -50,7 +50,7 @@ func (s *stage) update() {
 		each = append(each, perUpdate(all, name)...)
 	}
 	// A list is about no AppService, and so in none of the parts.
-	s.table.add(updated(each, perApp(ours(all))[""]))
+	s.table.add(updated(each, perApp(ours(all), names)[""]))
 }
 
 func (s *stage) roll(name string, rounds int) {
@@ -67,11 +67,11 @@ func (s *stage) roll(name string, rounds int) {
 
 func (s *stage) waitGeneration(name string, generation int64) {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if obj := s.seen.State().Get(appServices, s.ns+"/"+name); obj != nil && obj.GetGeneration() >= generation {
+		if obj := s.seen.State().Get(resourceOf(name), s.ns+"/"+name); obj != nil && obj.GetGeneration() >= generation {
 			return
 		}
 	}
-	s.Errorf("AppService %s: generation %d was not seen", name, generation)
+	s.Errorf("%s: generation %d was not seen", name, generation)
 }
 
 // perUpdate cuts the operator's requests about one AppService at each edit of it.
@@ -91,30 +91,24 @@ func perUpdate(all audit.Events, name string) []audit.Events {
 }
 
 func updated(each []audit.Events, stray tally) row {
-	var children, status, events []int
+	var childWrites, statusWrites, told []int
 	all := stray
 	var notes []string
 	for _, part := range each {
 		t := count(part)
-		children, status, events = append(children, t.children), append(status, t.status), append(events, t.events)
+		childWrites, statusWrites, told = append(childWrites, t[children]), append(statusWrites, t[status]), append(told, t[events])
 		all = all.most(t)
-		if len(notes) == 0 && (t.status > maxStatus || t.children != 1 || t.refused+t.reads > 0) {
+		if len(notes) == 0 && (t[status] > maxStatus || t[children] != 1 || t[refused]+t[reads] > 0) {
 			notes = sample(part)
 		}
 	}
 	return row{
 		Name:   fmt.Sprintf("%d rolling updates of %d replicas, each", len(each), rollingReplicas),
 		Budget: fmt.Sprintf("1 child write, status at most %d, 0 refused, 0 reads", maxStatus),
-		Measured: fmt.Sprintf("(min/median/max) children %s, status %s, events %s, refused up to %d, reads up to %d",
-			spread(children), spread(status), spread(events), all.refused, all.reads),
-		OK: len(each) == *updates && slices.Min(children) == 1 && slices.Max(children) == 1 &&
-			slices.Max(status) <= maxStatus && all.refused+all.reads+all.other == 0,
+		Measured: fmt.Sprintf("children %s, status %s, events %s, refused up to %d, reads up to %d",
+			spread(childWrites), spread(statusWrites), spread(told), all[refused], all[reads]),
+		OK: len(each) == *updates && slices.Min(childWrites) == 1 && slices.Max(childWrites) == 1 &&
+			slices.Max(statusWrites) <= maxStatus && all[refused]+all[reads]+all[other] == 0,
 		Notes: notes,
 	}
-}
-
-// spread is the least, the middle and the most.
-func spread(numbers []int) string {
-	sorted := slices.Sorted(slices.Values(numbers))
-	return fmt.Sprintf("%d/%d/%d", sorted[0], sorted[len(sorted)/2], sorted[len(sorted)-1])
 }

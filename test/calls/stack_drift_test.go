@@ -1,0 +1,62 @@
+package calls
+
+import (
+	"reflect"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func aJob(meta metav1.ObjectMeta) client.Object { return &batchv1.Job{ObjectMeta: meta} }
+func aRevision(meta metav1.ObjectMeta) client.Object {
+	return &appsv1.ControllerRevision{ObjectMeta: meta}
+}
+
+// stackDrifts are about what AppServices do not have: other components, a Job, revisions.
+// A Job that is deleted runs again. A revision is not held, but it is needed.
+func stackDrifts() []drift {
+	all := []drift{
+		{name: "Deployment of api: image", component: "api", child: aDeployment, may: news, change: func(o client.Object) {
+			o.(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Image = "other/api:9"
+		}},
+		{name: "Deployment of lone: replicas", component: "lone", child: aDeployment, may: news, change: func(o client.Object) {
+			o.(*appsv1.Deployment).Spec.Replicas = new(int32(2))
+		}},
+		{name: "Service of web: selector", component: "web", child: aService, change: func(o client.Object) {
+			o.(*corev1.Service).Spec.Selector = map[string]string{"app": "other"}
+		}},
+		{name: "Service of api: deleted", component: "api", child: aService, may: tally{events: 1, reads: 2}},
+		{name: "Job: label changed", component: "migrate", child: aJob, change: label("app.kubernetes.io/part-of", "other")},
+		{name: "Job: deleted", component: "migrate", child: aJob, may: tally{status: 2, events: 2, reads: 2}},
+		{name: "revision: mark removed", child: aRevision, repair: tally{marks: 1}, change: func(o client.Object) {
+			delete(o.GetAnnotations(), "apps.holdfast.dev/healthy")
+		}},
+		{name: "revision: deleted", child: aRevision, repair: tally{revisions: 1, marks: 1}},
+	}
+	for i := range all {
+		all[i].name = "stack, " + all[i].name
+	}
+	return all
+}
+
+// stackVictims are the children of stacks that drift.
+func (s *stage) stackVictims() []victim {
+	s.Helper()
+	parts := s.stackParts()
+	return s.victims(stackDrifts(), s.stackNames(), func(d drift, app string) client.Object {
+		for _, objects := range parts {
+			for _, obj := range objects {
+				l := obj.GetLabels()
+				if reflect.TypeOf(obj) == reflect.TypeOf(d.child(metav1.ObjectMeta{})) &&
+					l["app.kubernetes.io/instance"] == app && l["app.kubernetes.io/component"] == d.component {
+					return obj
+				}
+			}
+		}
+		s.Fatalf("%s has nothing for the drift %q", app, d.name)
+		return nil
+	})
+}
