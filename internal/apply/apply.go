@@ -76,7 +76,11 @@ func (a *Applier) Observe(ctx context.Context, owner desired.Owner, id desired.I
 	if err != nil {
 		return nil, err
 	}
-	return a.memory.newest(key{id, owner.Namespace}, owner.UID, cached, a.clock.Now()), nil
+	k := key{id, owner.Namespace}
+	if cached != nil && metav1.IsControlledBy(cached, &metav1.ObjectMeta{UID: owner.UID}) {
+		a.memory.noteOurs(k, owner.UID, cached.GetUID())
+	}
+	return a.memory.newest(k, owner.UID, cached, a.clock.Now()), nil
 }
 
 // Unseen are the children of an owner that we wrote and that lists of the cache may lack.

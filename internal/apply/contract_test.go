@@ -207,9 +207,25 @@ func TestContract(t *testing.T) {
 // starts anew sees that there is nothing to do.
 func (a *api) testAnswers(t *testing.T) {
 	golden, err := filepath.Glob(filepath.Join("..", "desired", "testdata", "*.yaml"))
-	if err != nil || len(golden) != len(cases) {
-		t.Fatalf("%d golden cases, %d here: %v", len(golden), len(cases), err)
+	if err != nil || len(golden) != len(cases)+1 { // and the stack
+		t.Fatalf("%d golden cases, %d and a stack here: %v", len(golden), len(cases), err)
 	}
+	t.Run("stack", func(t *testing.T) {
+		owner := a.owner(t)
+		spec, err := os.ReadFile(filepath.Join("..", "desired", "testdata", "specs", "stack.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var components []appsapi.Component
+		if err := yaml.UnmarshalStrict(spec, &components); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range desired.For(owner, components, nil) {
+			for _, child := range c.Children {
+				a.testAnswer(t, owner, child)
+			}
+		}
+	})
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			owner := a.owner(t)

@@ -126,7 +126,16 @@ func (m *memory) keep(k key, owner types.UID, answer client.Object, now time.Tim
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(k, owner)
-	e.answer, e.at = answer, now
+	e.uid, e.answer, e.at = answer.GetUID(), answer, now
+}
+
+// noteOurs notes that a child of ours exists.
+func (m *memory) noteOurs(k key, owner, uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.entry(k, owner); e.uid == "" {
+		e.uid = uid
+	}
 }
 
 // see notes that live is as we hold it.
@@ -233,7 +242,7 @@ func (m *memory) asked(k key, owner types.UID, before, now client.Object) int64 
 	return e.asked
 }
 
-// wasOurs says whether we have written this child before.
+// wasOurs says whether we have written or seen this child before.
 func (m *memory) wasOurs(k key, owner types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

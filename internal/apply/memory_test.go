@@ -40,6 +40,32 @@ func wish(t *testing.T, image string) *desired.Config {
 	return config
 }
 
+// TestUnseen names what lists of the cache may lack: until the cache has it, or saw it go.
+func TestUnseen(t *testing.T) {
+	now := newClock().Now()
+	cases := map[string]struct {
+		then func(*memory)
+		want int
+	}{
+		"written":                      {func(*memory) {}, 1},
+		"looked for in vain":           {func(m *memory) { m.newest(webKey, us, nil, now) }, 1},
+		"looked for and found":         {func(m *memory) { m.newest(webKey, us, seen("a", "100", 1), now) }, 0},
+		"looked for in vain for long":  {func(m *memory) { m.newest(webKey, us, nil, now.Add(patience+time.Second)) }, 0},
+		"seen going":                   {func(m *memory) { m.gone(webKey, us, "a") }, 0},
+		"another of its name is going": {func(m *memory) { m.gone(webKey, us, "b") }, 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory()
+			m.remember(webKey, us, wish(t, "nginx"), seen("a", "100", 1), projection{}, now)
+			tc.then(m)
+			if got := m.unseen(us); len(got) != tc.want || tc.want == 1 && got[0] != webKey.ID {
+				t.Errorf("unseen: %v, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
 // TestNewest holds the answer to a write against what the cache says later.
 func TestNewest(t *testing.T) {
 	answer := seen("a", "100", 1)

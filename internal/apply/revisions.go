@@ -27,6 +27,11 @@ func (a *Applier) CreateRevision(ctx context.Context, owner desired.Owner, revis
 	if taken, fresh := a.memory.isForeign(k, owner.UID, a.clock.Now()); fresh {
 		return nil, taken
 	}
+	if a.memory.wasOurs(k, owner.UID) { // it is gone, and maybe its owner is, too
+		if err := a.ownerLives(ctx, owner, k.ID); err != nil {
+			return nil, err
+		}
+	}
 	stored, err := a.storeRevision(ctx, owner, k.ID, revision)
 	var taken *NameConflict
 	errors.As(err, &taken)

@@ -19,27 +19,12 @@ import (
 
 var stack = Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppStack", Namespace: "shop", Name: "shop", UID: "11111111-2222-3333-4444-555555555555"}
 
-const stackSpec = `
-- name: web
-  bindings: [{component: the-api}, {component: auth, envPrefix: LOGIN}]
-  dependsOn: [migrate]
-  service:
-    image: shop/web:1
-    env:
-    - {name: THE_API_PORT, value: "9999"}
-    - {name: URL, value: "http://$(LOGIN_HOST):$(LOGIN_PORT)"}
-    - {name: MODE, valueFrom: {configMapKeyRef: {name: settings, key: mode}}}
-    - {name: TOKEN, valueFrom: {secretKeyRef: {name: web, key: token}}}
-    - {name: MORE, valueFrom: {secretKeyRef: {name: web, key: more}}}
-    envFrom: [{configMapRef: {name: all}}, {secretRef: {name: gone, optional: true}}]
-- {name: the-api, resourceName: backend, service: {image: "shop/api:1", ports: [{port: 8080}]}}
-- {name: auth, service: {image: "shop/auth:1", config: {rollOnChange: false}, ports: [{name: https, port: 443}, {name: admin, port: 81}], envFrom: [{configMapRef: {name: all}}]}}
-- name: migrate
-  dependsOn: [auth]
-  bindings: [{component: the-api}]
-  job: {image: "shop/migrate:1", args: [--all], env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: web, key: token}}}], security: {level: Restricted}}
-- {name: nightly, dependsOn: [the-api], job: {image: "shop/report:1", schedule: "0 3 * * *", backoffLimit: 0, activeDeadlineSeconds: 60}}
-`
+// stackSpec is also what the contract test of package apply sends.
+var stackSpec = func() string {
+	spec, err := os.ReadFile("testdata/specs/stack.yaml")
+	must(err)
+	return string(spec)
+}()
 
 func content(hash string) Content {
 	return Content{UID: "uid", ResourceVersion: "7", Hash: hash}

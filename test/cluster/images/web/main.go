@@ -5,6 +5,7 @@
 //
 //	--start-delay=10s   listen only after this time
 //	--healthy=false     /healthz answers 503
+//	--needs=URL         everything answers 503 until this has answered once
 //	--crash-after=5s    exit with code 1 after this time; 0s means at once
 //	--exit-after=5s     exit with code 0 after this time
 package main
@@ -28,6 +29,7 @@ func main() {
 	address := flag.String("address", ":8080", "where to listen")
 	delay := flag.Duration("start-delay", 0, "listen only after this time")
 	health := flag.Bool("healthy", true, "what /healthz says at first")
+	needs := flag.String("needs", "", "answer 503 until this URL has answered once")
 	crashAfter := flag.Duration("crash-after", -1, "exit with code 1 after this time")
 	exitAfter := flag.Duration("exit-after", -1, "exit with code 0 after this time")
 	flag.Parse()
@@ -35,7 +37,7 @@ func main() {
 	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt) // until the end
 	endAfter(*crashAfter, 1, "crashing as told")
 	endAfter(*exitAfter, 0, "done")
-	if err := serve(ctx, *address, *delay, *health); err != nil {
+	if err := serve(ctx, *address, *delay, after(*needs, handler(*health))); err != nil {
 		log.Fatalf("web: %v", err)
 	}
 }
@@ -50,13 +52,13 @@ func endAfter(d time.Duration, code int, word string) {
 	})
 }
 
-func serve(ctx context.Context, address string, delay time.Duration, health bool) error {
+func serve(ctx context.Context, address string, delay time.Duration, h http.Handler) error {
 	select {
 	case <-time.After(delay):
 	case <-ctx.Done():
 		return nil
 	}
-	server := &http.Server{Addr: address, Handler: handler(health), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Addr: address, Handler: h, ReadHeaderTimeout: 5 * time.Second}
 	stopped := make(chan error, 1)
 	go func() {
 		<-ctx.Done()
@@ -69,6 +71,29 @@ func serve(ctx context.Context, address string, delay time.Duration, health bool
 		return err
 	}
 	return <-stopped
+}
+
+// after answers 503 until another program has answered once.
+func after(url string, h http.Handler) http.Handler {
+	if url == "" {
+		return h
+	}
+	var met atomic.Bool
+	client := &http.Client{Timeout: time.Second}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !met.Load() {
+			answer, err := client.Get(url)
+			if err == nil {
+				_ = answer.Body.Close()
+			}
+			if err != nil || answer.StatusCode != http.StatusOK {
+				http.Error(w, "waiting for "+url, http.StatusServiceUnavailable)
+				return
+			}
+			met.Store(true)
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 func handler(health bool) http.Handler {

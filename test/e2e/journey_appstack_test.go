@@ -1,0 +1,201 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+// TestAppStack plays what a developer does with an application of three programs, each of
+// which answers 503 until the one it needs has answered.
+func TestAppStack(t *testing.T) {
+	installed(t)
+	const ns = "e2e-stack"
+	kubectl(t, "create", "namespace", ns)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(kubectl(t, "-n", ns, "get", "appstacks,deployments,pods,services,events", "-o", "wide"))
+		}
+		kubectl(t, "delete", "namespace", ns, "--wait=false")
+	})
+	kubectl(t, "-n", ns, "create", "secret", "generic", "api", "--from-literal=token=first")
+	client(t, ns)
+	for _, step := range []struct {
+		name string
+		play func(*testing.T, *WithT, string)
+	}{
+		{"ComesUpInOrder", stackComesUp}, {"SecretRollsItsUsers", secretRolls},
+		{"BrokenMiddle", middleBreaks}, {"FrontIsRenamed", frontIsRenamed}, {"GoesInReverse", stackGoes},
+	} {
+		if !t.Run(step.name, func(t *testing.T) { step.play(t, NewWithT(t), ns) }) {
+			return // each begins where the one before ended
+		}
+	}
+}
+
+// program is a component that listens on 80 and is ready when it answers.
+func program(name, image, more string, args ...string) string {
+	return fmt.Sprintf(`  - name: %s
+%s    service:
+      image: %s
+      args: ["%s"]
+      ports: [{port: 80, targetPort: 8080}]
+      env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: api, key: token, optional: true}}}]
+      config: {rollOnChange: %t}
+      probes: {readiness: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1}}
+`, name, more, image, strings.Join(append([]string{"--healthy"}, args...), `", "`), name == "api")
+}
+
+// stackOf is the application, with these images; the front has this name.
+func stackOf(api, front, frontName, frontMore string) string {
+	return "apiVersion: apps.holdfast.dev/v1alpha1\nkind: AppStack\nmetadata: {name: shop}\nspec:\n  components:\n" +
+		program(frontName, front, "    bindings: [{component: api}]\n"+frontMore, "--needs=http://$(API_HOST):$(API_PORT)/healthz") +
+		program("api", api, "    bindings: [{component: store}]\n", "--needs=http://$(STORE_HOST):$(STORE_PORT)/healthz") +
+		program("store", "localhost/web:1", "", "--start-delay=2s")
+}
+
+// stackReady reads the Ready condition of the stack as "status reason message", about its
+// newest generation.
+func stackReady(t *testing.T, ns string) func() string {
+	return func() string {
+		out := kubectl(t, "-n", ns, "get", "appstack", "shop", "-o",
+			`jsonpath={.metadata.generation} {.status.observedGeneration} {range .status.conditions[?(@.type=="Ready")]}{.status} {.reason} {.message}{end}`)
+		generation, rest, _ := strings.Cut(out, " ")
+		observed, verdict, _ := strings.Cut(rest, " ")
+		if generation != observed {
+			return "about an old generation"
+		}
+		return verdict
+	}
+}
+
+func waitStack(t *testing.T, g *WithT, ns string) {
+	t.Helper()
+	g.Eventually(stackReady(t, ns), "120s", "200ms").Should(Equal("True Reconciled Everything runs as declared"))
+}
+
+func stackComesUp(t *testing.T, g *WithT, ns string) {
+	start := time.Now()
+	apply(t, ns, stackOf("localhost/web:1", "localhost/web:1", "web", ""))
+	g.Eventually(stackReady(t, ns), "30s", "50ms").Should(HavePrefix("False WaitingForDependency Component "))
+	waiting := stackReady(t, ns)()
+	waitStack(t, g, ns)
+	t.Logf("ready after %.1f s; meanwhile: %s", time.Since(start).Seconds(), waiting)
+	g.Expect(inClient(t, ns, "timeout 5 wget -q -O- http://shop-web/")).To(HavePrefix("hello from shop-web-"))
+
+	// A pod was ready before the next was made; the clock of the API server has seconds.
+	made := func(component string) string {
+		return kubectl(t, "-n", ns, "get", "deployment", "shop-"+component, "-o", "jsonpath={.metadata.creationTimestamp}")
+	}
+	served := func(component string) string {
+		return kubectl(t, "-n", ns, "get", "pods", "-l", "apps.holdfast.dev/workload=deployment-shop-"+component, "-o",
+			`jsonpath={.items[0].status.conditions[?(@.type=="Ready")].lastTransitionTime}`)
+	}
+	for _, edge := range [][2]string{{"store", "api"}, {"api", "web"}} {
+		g.Expect(made(edge[1]) >= served(edge[0])).To(BeTrue(), "%s was made at %s, %s was ready at %s", edge[1], made(edge[1]), edge[0], served(edge[0]))
+	}
+	// None of them ever had to wait for the one it needs: nobody answered 503.
+	g.Expect(kubectl(t, "-n", ns, "get", "events", "--field-selector=reason=Unhealthy", "-o", "jsonpath={.items[*].message}")).NotTo(ContainSubstring("503"))
+}
+
+// podsOf are the UIDs of the pods of a component.
+func podsOf(t *testing.T, ns, component string) string {
+	t.Helper()
+	return kubectl(t, "-n", ns, "get", "pods", "-l", "apps.holdfast.dev/workload=deployment-shop-"+component,
+		"--field-selector=status.phase=Running", "-o", "jsonpath={.items[*].metadata.uid}")
+}
+
+// secretRolls changes a Secret that all three name and only the api follows.
+func secretRolls(t *testing.T, g *WithT, ns string) {
+	web, api, store := podsOf(t, ns, "web"), podsOf(t, ns, "api"), podsOf(t, ns, "store")
+	token := func() string { return inClient(t, ns, "timeout 5 wget -q -O- http://shop-api/env/TOKEN || true") }
+	g.Expect(token()).To(Equal("first"))
+	kubectl(t, "-n", ns, "patch", "secret", "api", "-p", `{"stringData":{"token":"second"}}`)
+	g.Eventually(token, "60s", "200ms").Should(Equal("second"))
+	waitStack(t, g, ns)
+	g.Expect(podsOf(t, ns, "api")).NotTo(Equal(api))
+	g.Expect(podsOf(t, ns, "web")).To(Equal(web), "the front does not follow the Secret")
+	g.Expect(podsOf(t, ns, "store")).To(Equal(store), "the store does not follow the Secret")
+}
+
+// middleBreaks gives the middle an image that does not exist and the front a new one.
+func middleBreaks(t *testing.T, g *WithT, ns string) {
+	image := func() string {
+		return kubectl(t, "-n", ns, "get", "deployment", "shop-web", "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+	}
+	apply(t, ns, stackOf("localhost/web:nope", webImage2, "web", ""))
+	g.Eventually(stackReady(t, ns), "60s", "200ms").
+		Should(MatchRegexp(`^False ComponentDegraded Component "api": .*localhost/web:nope.*; "web" waits for it$`))
+	t.Log(stackReady(t, ns)())
+	g.Expect(image()).To(Equal("localhost/web:1"), "the front went ahead")
+	g.Expect(inClient(t, ns, "timeout 5 wget -q -O- http://shop-web/")).NotTo(BeEmpty(), "the old ones serve")
+	apply(t, ns, stackOf(webImage2, webImage2, "web", ""))
+	waitStack(t, g, ns)
+	g.Expect(image()).To(Equal(webImage2))
+}
+
+// calling calls the old front until the new one answers. A request that the old one does not
+// answer is lost, unless the new one has come meanwhile. The new one is called by its
+// address: whoever asks for a name before it exists is told for seconds that it does not.
+const calling = `n=0; bad=0
+new() { [ -s /tmp/new ] && timeout 2 wget -q -O /dev/null http://$(cat /tmp/new)/ 2>/dev/null; }
+until new; do
+  timeout 5 wget -q -O /dev/null http://shop-web/ || new || bad=$((bad+1)); n=$((n+1))
+done; echo "$n requests, $bad lost"`
+
+func frontIsRenamed(t *testing.T, g *WithT, ns string) {
+	result := make(chan string, 1)
+	go func() {
+		out, err := try("", "-n", ns, "exec", "client", "--", "sh", "-c", calling)
+		result <- out + fmt.Sprint(err)
+	}()
+	time.Sleep(500 * time.Millisecond) // so that the first requests meet the old one alone
+	apply(t, ns, stackOf(webImage2, webImage2, "front", "    renamedFrom: web\n"))
+	var address string
+	g.Eventually(func() error {
+		var err error
+		address, err = try("", "-n", ns, "get", "service", "shop-front", "-o", "jsonpath={.spec.clusterIP}")
+		return err
+	}, "30s", "50ms").Should(Succeed())
+	inClient(t, ns, "echo "+address+" > /tmp/new")
+	var counted string
+	g.Eventually(result, "120s").Should(Receive(&counted))
+	t.Log(counted)
+	g.Expect(counted).To(MatchRegexp(`^[0-9]+ requests, 0 lost<nil>$`))
+	waitStack(t, g, ns)
+	g.Eventually(func() string {
+		return kubectl(t, "-n", ns, "get", "deployments,services", "-l", "app.kubernetes.io/component=web", "-o", "name")
+	}, "60s", "200ms").Should(BeEmpty(), "the old ones go")
+	g.Expect(kubectl(t, "-n", ns, "get", "appstack", "shop", "-o", "jsonpath={.status.componentsReady} {.status.currentRevision} {.status.healthyRevision}")).
+		To(Equal("3/3 4 4"))
+}
+
+// stackGoes deletes the stack: the front first, the store last, each when its pods are gone.
+func stackGoes(t *testing.T, g *WithT, ns string) {
+	gone := make(chan error, 1)
+	go func() {
+		_, err := try("", "-n", ns, "delete", "appstack", "shop", "--timeout=110s")
+		gone <- err
+	}()
+	var left []string
+	for {
+		select {
+		case err := <-gone:
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(left).To(Equal([]string{"api front store", "api store", "store", ""}[:len(left)]))
+			g.Eventually(func() string {
+				return kubectl(t, "-n", ns, "get", "all,controllerrevisions", "-l", "app.kubernetes.io/managed-by=holdfast", "-o", "name")
+			}, "60s", "500ms").Should(BeEmpty(), "deletion leaves nothing")
+			return
+		default:
+		}
+		now := kubectl(t, "-n", ns, "get", "deployments", "-o", `jsonpath={.items[*].metadata.labels.app\.kubernetes\.io/component}`)
+		if len(left) == 0 || left[len(left)-1] != now {
+			left = append(left, now)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
