@@ -145,9 +145,9 @@ func (r *reconciler[T]) holdDeletion(ctx context.Context, app T, hold bool) erro
 	answer.SetName(app.GetName())
 	err = r.client.Patch(ctx, answer, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(appsapi.FieldManager))
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) && !hold:
 		return nil // gone: that was the point
-	case apierrors.IsConflict(err):
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // nothing may be made for what is gone
 		return fmt.Errorf("change finalizers of %s %s: %w", r.gvk.Kind, klog.KObj(app), errors.Join(err, apply.ErrStale))
 	case err != nil:
 		return fmt.Errorf("change finalizers of %s %s: %w", r.gvk.Kind, klog.KObj(app), err)

@@ -224,7 +224,7 @@ func suspended(views []view, done *outcome) summary {
 	case names == 0:
 		return fine
 	case names < len(views):
-		fine.message = fmt.Sprintf("Everything runs as declared; of %d components %d are suspended", len(views), names)
+		fine.message = fmt.Sprintf("Everything runs as declared; suspended: %d of %d components", names, len(views))
 		return fine
 	}
 	return summary{status: metav1.ConditionTrue, reason: appsapi.ReasonSuspended, message: "Runs on as it is" + untouched}

@@ -47,8 +47,9 @@ func (a *AppStack) StackStatus() *StackStatus { return &a.Status.StackStatus }
 // +kubebuilder:validation:XValidation:rule="[self.components.filter(o, has(o.service) && has(o.service.ports) && o.service.ports.size() > 0).map(o, o.name)].all(names, self.components.all(c, !has(c.bindings) || sets.contains(names, c.bindings.map(b, b.component))))",fieldPath=".components",message="bindings names a component that does not exist or has no ports; correct the name, give that service a port, or use dependsOn for a job"
 // +kubebuilder:validation:XValidation:rule="!sets.intersects(self.components.map(o, o.name), self.components.filter(c, has(c.renamedFrom)).map(c, c.renamedFrom))",fieldPath=".components",message="renamedFrom names a component that is still there; remove that one, or renamedFrom"
 type AppStackSpec struct {
-	// revisionHistoryLimit is how many earlier specs are remembered, so that one
-	// can go back to them without running a job twice. Default 10.
+	// revisionHistoryLimit is how many specs are remembered, the current one
+	// included, so that one can go back without running a job twice. The last one
+	// with which everything was ready is always among them. Default 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100

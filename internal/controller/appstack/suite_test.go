@@ -32,7 +32,7 @@ var behaviors = map[string]podsim.Behavior{
 // TestStories runs every story at once against the same operator; each has a namespace.
 func TestStories(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, stage.ByTag(behaviors), operator.Options{})
+	s := stage.New(t, play, operator.Options{})
 	t.Run("group", func(t *testing.T) {
 		for name, story := range stories {
 			t.Run(name, func(t *testing.T) {

@@ -1,0 +1,175 @@
+package appstack_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/history"
+)
+
+// crowded is a stack whose api somebody may be in the way of.
+const crowded = `
+components:
+- {name: web, bindings: [{component: api}], dependsOn: [migrate], service: {image: "shop/web:1", ports: [{port: 80}]}}
+- {name: api, service: {image: "shop/api:1", ports: [{port: 8080}]}}
+- {name: migrate, job: {image: "shop/migrate:done"}}
+- {name: lone, service: {image: "shop/lone:1"}}
+`
+
+// theirPods is the spec of pods of somebody else.
+const theirPods = `{metadata: {labels: {app: theirs}}, spec: {restartPolicy: %s, containers: [{name: app, image: "theirs/app:1"}]}}`
+
+// inTheWay are objects of somebody else with the name of a child of a stack, and which
+// components are well nevertheless. Nobody waits for a revision.
+var inTheWay = map[string]struct {
+	make func(w *world, app *appsapi.AppStack) client.Object
+	well []string
+}{
+	"Deployment": {func(w *world, _ *appsapi.AppStack) client.Object {
+		d := &appsv1.Deployment{ObjectMeta: w.meta("shop-api")}
+		w.decode(`{replicas: 0, selector: {matchLabels: {app: theirs}}, template: `+fmt.Sprintf(theirPods, "Always")+`}`, &d.Spec)
+		return d
+	}, []string{"migrate", "lone"}},
+	"Service": {func(w *world, _ *appsapi.AppStack) client.Object {
+		return &corev1.Service{ObjectMeta: w.meta("shop-api"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 8080}}}}
+	}, []string{"migrate", "lone"}},
+	"Job": {func(w *world, app *appsapi.AppStack) client.Object {
+		job, _ := w.namesOf(app)
+		j := &batchv1.Job{ObjectMeta: w.meta(job)}
+		w.decode(`{suspend: true, template: `+fmt.Sprintf(theirPods, "Never")+`}`, &j.Spec)
+		return j
+	}, []string{"api", "lone"}},
+	"ControllerRevision": {func(w *world, app *appsapi.AppStack) client.Object {
+		_, revision := w.namesOf(app)
+		return &appsv1.ControllerRevision{ObjectMeta: w.meta(revision), Data: runtime.RawExtension{Raw: []byte(`{"a":"b"}`)}}
+	}, []string{"web", "api", "migrate", "lone"}},
+}
+
+func init() {
+	for kind := range inTheWay {
+		stories["conflict: "+kind] = func(w *world) { w.refusesTheirs(kind, nil) }
+	}
+	stories["conflict: ControllerRevision with our label"] = func(w *world) {
+		w.refusesTheirs("ControllerRevision", map[string]string{"app.kubernetes.io/managed-by": "holdfast"})
+	}
+	stories["conflict: left behind by another stack"] = leftBehind
+}
+
+func (w *world) decode(text string, into any) {
+	w.Helper()
+	w.Expect(yaml.UnmarshalStrict([]byte(text), into)).To(Succeed())
+}
+
+// namesOf are the names that the Job of migrate and the revision of a stack get.
+func (w *world) namesOf(app *appsapi.AppStack) (job, revision string) {
+	w.Helper()
+	owner := desired.Owner{Namespace: w.NS, Name: app.Name, UID: app.UID}
+	for _, c := range desired.For(owner, app.Spec.Components, nil) {
+		if c.Name == "migrate" {
+			job = c.Workload.Name
+		}
+	}
+	remembered, err := history.Of(appsapi.AppStackSpec{Components: app.Spec.Components})
+	w.Expect(err).NotTo(HaveOccurred())
+	return job, desired.RevisionName(owner, remembered.Hash)
+}
+
+// refusesTheirs tells of an object that was there first: it is named and left alone, who
+// needs it waits, all others run, and when it goes everything comes up.
+func (w *world) refusesTheirs(kind string, labels map[string]string) {
+	app := w.create("suspend: true" + crowded) // the name of a revision depends on its UID
+	theirs := inTheWay[kind].make(w, app)
+	theirs.SetLabels(labels)
+	w.Expect(w.Create(w.Context(), theirs)).To(Succeed())
+	uid := theirs.GetUID()
+
+	w.edit(func(s *appsapi.AppStackSpec) { s.Suspend = false })
+	want := fmt.Sprintf("False/NameConflict: %s %s/%s exists and is not Holdfast's, so it is left alone; delete it, choose another name, or hand it over: "+
+		"kubectl annotate %s %s -n %s apps.holdfast.dev/adopt=true", kind, w.NS, theirs.GetName(), strings.ToLower(kind), theirs.GetName(), w.NS)
+	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(Equal(want))
+	w.Expect(w.condition("Applied")()).To(Equal(want))
+	w.Eventually(func() []string { return w.healthy() }, "60s", "50ms").Should(ContainElements(inTheWay[kind].well), "others go on")
+	w.FallsSilent("shop")
+	calls := w.Calls(func() { time.Sleep(1500 * time.Millisecond) })
+	w.Expect(len(children(calls))).To(BeZero(), "%s", calls.Count())
+	w.Expect(len(calls.Reads())).To(BeNumerically("<=", 2), "%s", calls.Count())
+	w.Expect(w.healthy()).To(ConsistOf(inTheWay[kind].well))
+	w.Expect(w.deployment("shop-web") == nil).To(Equal(kind != "ControllerRevision"), "who needs it waits")
+	w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(theirs), theirs)).To(Succeed())
+	w.Expect(theirs.GetUID()).To(Equal(uid))
+	for _, m := range theirs.GetManagedFields() {
+		w.Expect(m.Manager).NotTo(HavePrefix("holdfast"), "the foreign object was written")
+	}
+	w.Expect(w.Events("AppStack", "shop")).To(ContainElement("NameConflict"))
+
+	w.Expect(w.Delete(w.Context(), theirs, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+	w.looksAgain()
+	w.becomesReady()
+	w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(theirs), theirs)).To(Succeed())
+	w.Expect(metav1.IsControlledBy(theirs, w.stack())).To(BeTrue())
+	w.settles()
+}
+
+// looksAgain wakes the operator until there is no conflict any more. It would look by
+// itself, every 15 to 20 s.
+func (w *world) looksAgain() {
+	w.Helper()
+	w.Eventually(func() string {
+		w.Touch(&appsapi.AppStack{ObjectMeta: w.meta("shop")})
+		return w.condition("Ready")()
+	}, "60s", "500ms").ShouldNot(HavePrefix("False/NameConflict"))
+}
+
+// healthy are the components that are.
+func (w *world) healthy() []string {
+	var out []string
+	for _, c := range w.stack().Status.Components {
+		if c.Health == "Healthy" {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}
+
+// leftBehind deletes a stack and keeps its children. A new one of the same name takes none
+// of them until their owner lets it, and has a history of its own.
+func leftBehind(w *world) {
+	w.create(plain)
+	w.becomesReady()
+	w.FallsSilent("shop")
+	uid, revision := w.deployment("shop-web").UID, w.revisions()[0]
+	w.Expect(w.Delete(w.Context(), w.stack(), client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
+	w.Eventually(func() bool { return w.stack() == nil }, "60s", "50ms").Should(BeTrue())
+	w.Eventually(func() int { return len(w.revisions()[0].OwnerReferences) }, "60s", "50ms").Should(BeZero())
+	version := w.revisions()[0].ResourceVersion
+
+	w.create(plain)
+	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HavePrefix(fmt.Sprintf(
+		`False/NameConflict: Deployment %s/shop-web was left behind by another AppStack "shop"`, w.NS)))
+	w.FallsSilent("shop")
+	for _, name := range []string{"shop-web", "shop-api"} {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"apps.holdfast.dev/adopt":"true"}}}`))
+		w.Expect(w.Patch(w.Context(), w.deployment(name), patch)).To(Succeed())
+	}
+	w.looksAgain()
+	w.becomesReady()
+	w.Expect(w.deployment("shop-web").UID).To(Equal(uid))
+	w.Expect(w.rolls()).To(Equal(map[string]string{"shop-web": "1", "shop-api": "1"}))
+	w.Expect(w.numbers()).To(Equal([]string{"1h", "1h"}), "a history of its own")
+	w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(&revision), &revision)).To(Succeed())
+	w.Expect(revision.ResourceVersion).To(Equal(version), "the history of another stack was written")
+	w.settles()
+}

@@ -1,0 +1,63 @@
+package appstack_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
+)
+
+// play lets the tag of an image say what becomes of its pods; the jobs of the documentation
+// do what they are for.
+func play(pod *corev1.Pod) podsim.Behavior {
+	if pod.Spec.RestartPolicy == corev1.RestartPolicyNever && strings.HasPrefix(pod.Spec.Containers[0].Image, "example.com/") {
+		return podsim.Succeeded()
+	}
+	return stage.ByTag(behaviors)(pod)
+}
+
+func init() {
+	pages, err := filepath.Glob("../../../docs/user/*.md")
+	if err != nil || len(pages) == 0 {
+		panic("there is no documentation for users")
+	}
+	for _, page := range pages {
+		stories["docs: "+filepath.Base(page)] = func(w *world) { w.follows(page) }
+	}
+}
+
+var example = regexp.MustCompile("(?s)\n```yaml\n(.*?)```")
+
+// follows applies every example of a page as it is, in order; each application becomes
+// ready.
+func (w *world) follows(page string) {
+	content, err := os.ReadFile(page)
+	w.Expect(err).NotTo(HaveOccurred())
+	examples := example.FindAllStringSubmatch(string(content), -1)
+	w.Expect(examples).NotTo(BeEmpty(), "%s shows nothing", page)
+	for _, e := range examples {
+		for text := range strings.SplitSeq(e[1], "\n---\n") {
+			obj := &unstructured.Unstructured{}
+			w.Expect(yaml.UnmarshalStrict([]byte(text), &obj.Object)).To(Succeed(), text)
+			obj.SetNamespace(w.NS)
+			strict := client.FieldValidation("Strict") // as kubectl asks for
+			w.Expect(w.Create(w.Context(), obj, strict)).To(Succeed(), text)
+			switch obj.GetKind() {
+			case "AppStack":
+				w.BecomesReady(&appsapi.AppStack{ObjectMeta: w.meta(obj.GetName())})
+			case "AppService":
+				w.BecomesReady(&appsapi.AppService{ObjectMeta: w.meta(obj.GetName())})
+			}
+		}
+	}
+}

@@ -1,0 +1,391 @@
+package appstack_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
+	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
+)
+
+var (
+	jobResource        = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+	deploymentResource = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	serviceResource    = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+)
+
+// migrating is a stack with a job that api waits for.
+const migrating = `
+components:
+- {name: api, dependsOn: [migrate], service: {image: "shop/api:1"}}
+- {name: migrate, job: {image: "shop/migrate:%s", backoffLimit: 0}}
+- {name: lone, service: {image: "shop/lone:1"}}
+`
+
+func init() {
+	behaviors["busy"] = podsim.Succeeded().After(2 * time.Second)
+	behaviors["runs"] = podsim.Ready() // for ever, as if it hung
+
+	stories["job: runs before its dependents"] = runsFirst
+	stories["job: one that fails stops its dependents"] = failingJob
+	stories["job: runs once for each spec"] = oncePerSpec
+	stories["job: deleted by hand"] = deletedByHand
+	stories["job: those of forgotten specs go"] = forgottenJobs
+	stories["job: on a schedule"] = onSchedule
+	stories["job: superseded while it runs"] = supersededRunning
+	stories["job: superseded before it starts"] = supersededStuck
+	stories["job: a schedule that is none"] = noSchedule
+	stories["job: stripped of what makes it ours"] = strippedJob
+}
+
+// watches sees every state of these resources from now on.
+func (w *world) watches(resources ...schema.GroupVersionResource) *watcher.Watcher {
+	w.Helper()
+	eye, err := watcher.Start(w.Context(), w.Plane.Config, resources...)
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Cleanup(eye.Stop)
+	return eye
+}
+
+// uids are those of the Jobs of a component, in order.
+func (w *world) uids(component string) []types.UID {
+	var out []types.UID
+	for _, j := range w.jobs(component) {
+		out = append(out, j.UID)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// setJob changes the image of the job migrate.
+func (w *world) setJob(image string) {
+	w.Helper()
+	w.editComponent("migrate", func(c *appsapi.Component) { c.Job.Image = image })
+}
+
+// runningJob is the Job of the spec as it is now.
+func (w *world) runningJob() string {
+	w.Helper()
+	for _, c := range w.stack().Status.Components {
+		if c.Name == "migrate" {
+			return c.ResourceName
+		}
+	}
+	return ""
+}
+
+func isJobDone(j *batchv1.Job) bool {
+	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue
+	})
+}
+
+func runsFirst(w *world) {
+	eye := w.watches(jobResource, deploymentResource)
+	w.create(fmt.Sprintf(migrating, "busy"))
+	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(MatchRegexp(
+		`^False/WaitingForDependency: Component "api" waits for "migrate": Job ` + w.NS + `/shop-migrate-[0-9a-f]{10} waits for its pods to end$`))
+	w.Expect(w.deployment("shop-api")).To(BeNil())
+	w.becomesReady()
+	job := w.jobs("migrate")[0]
+	w.Expect(isJobDone(&job)).To(BeTrue())
+	seen := eye.State()
+	done := seen.History(jobResource, w.NS+"/"+job.Name)
+	made := seen.History(deploymentResource, w.NS+"/shop-api")
+	w.Expect(done).NotTo(BeEmpty())
+	w.Expect(made).NotTo(BeEmpty())
+	w.Expect(number(w, made[0].ResourceVersion)).To(BeNumerically(">=", number(w, job.ResourceVersion)), "api was created before its job was done")
+	w.Expect(job.Labels).To(HaveKeyWithValue("app.kubernetes.io/component", "migrate"))
+	w.settles()
+}
+
+func number(w *world, version string) int64 {
+	w.Helper()
+	n, err := strconv.ParseInt(version, 10, 64)
+	w.Expect(err).NotTo(HaveOccurred())
+	return n
+}
+
+func failingJob(w *world) {
+	w.create(fmt.Sprintf(migrating, "fail"))
+	w.Eventually(w.condition("Stalled"), "60s", "20ms").Should(HavePrefix("True/ComponentDegraded: "))
+	failed := w.jobs("migrate")[0].Name
+	w.Expect(w.condition("Ready")()).To(Equal(fmt.Sprintf(
+		`False/ComponentDegraded: Component "migrate": Job %s/%s failed: its container ended with exit code 3; "api" waits for it`, w.NS, failed)))
+	w.Expect(w.condition("Reconciling")()).To(Equal("none"))
+	w.Expect(w.condition("Applied")()).To(HavePrefix("True/"))
+	w.Expect(w.deployment("shop-api")).To(BeNil())
+	w.Eventually(w.healthy, "60s", "50ms").Should(Equal([]string{"lone"}))
+	w.FallsSilent("shop")
+	calls := w.Calls(func() { time.Sleep(time.Second) })
+	w.Expect(len(deeds(calls))).To(BeZero(), "%s", calls.Count())
+
+	w.setJob("shop/migrate:done")
+	w.becomesReady()
+	w.Expect(w.condition("Stalled")()).To(Equal("none"))
+	w.Expect(w.runningJob()).NotTo(Equal(failed))
+	w.Expect(w.deployment("shop-api")).NotTo(BeNil())
+	w.settles()
+
+	// The failed one is remembered as failed; deleting it runs it again.
+	w.setJob("shop/migrate:fail")
+	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HavePrefix(fmt.Sprintf(`False/ComponentDegraded: Component "migrate": Job %s/%s failed`, w.NS, failed)))
+	w.Expect(w.jobs("migrate")).To(HaveLen(2))
+	w.Expect(w.deployment("shop-api").Status.AvailableReplicas).To(BeEquivalentTo(1), "what runs keeps running")
+	w.setJob("shop/migrate:done")
+	w.becomesReady()
+	w.settles()
+}
+
+// oncePerSpec changes everything else, and goes back and forth.
+func oncePerSpec(w *world) {
+	w.create(fmt.Sprintf(migrating, "done"))
+	w.becomesReady()
+	first := w.uids("migrate")
+	w.editComponent("lone", func(c *appsapi.Component) { c.Service.Image = "shop/lone:2" })
+	w.editComponent("api", func(c *appsapi.Component) { c.Service.Image, c.DependsOn = "shop/api:2", []string{"lone", "migrate"} })
+	w.editComponent("migrate", func(c *appsapi.Component) { c.DependsOn = []string{"lone"} })
+	w.becomesReady()
+	w.Expect(w.uids("migrate")).To(Equal(first), "the job ran again for a change of others")
+
+	w.setJob("shop/migrate:2")
+	w.becomesReady()
+	both := w.uids("migrate")
+	w.Expect(both).To(HaveLen(2))
+	calls := w.Calls(func() {
+		w.setJob("shop/migrate:done")
+		w.becomesReady()
+		w.FallsSilent("shop")
+	})
+	w.Expect(w.uids("migrate")).To(Equal(both), "the job ran again although it has run with this spec")
+	w.Expect(written(calls, "jobs.batch")).To(BeEmpty(), "%s", calls.Count())
+
+	all := w.stack().Spec.Components
+	w.edit(func(s *appsapi.AppStackSpec) {
+		s.Components = append(s.Components[:1], s.Components[2])
+		s.Components[0].DependsOn = nil
+	})
+	w.becomesReady()
+	w.Expect(w.uids("migrate")).To(Equal(both), "what it did is remembered while a spec with it is")
+	w.edit(func(s *appsapi.AppStackSpec) { s.Components = all })
+	w.becomesReady()
+	w.Expect(w.uids("migrate")).To(Equal(both))
+	w.settles()
+}
+
+func deletedByHand(w *world) {
+	w.create(fmt.Sprintf(migrating, "done"))
+	w.becomesReady()
+	first := w.jobs("migrate")[0]
+	w.setJob("shop/migrate:2")
+	w.becomesReady()
+	w.FallsSilent("shop")
+	calls := w.Calls(func() {
+		w.Expect(w.Delete(w.Context(), &first, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+		time.Sleep(time.Second)
+	})
+	w.Expect(len(deeds(calls))).To(BeZero(), "a job of another spec ran, or was missed:\n%s", calls.Count())
+
+	second := w.jobs("migrate")[0]
+	calls = w.Calls(func() {
+		w.Expect(w.Delete(w.Context(), &second, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+		w.Eventually(func() bool {
+			jobs := w.jobs("migrate")
+			return len(jobs) == 1 && jobs[0].Name == second.Name && jobs[0].UID != second.UID && isJobDone(&jobs[0])
+		}, "60s", "20ms").Should(BeTrue())
+		w.becomesReady()
+		w.FallsSilent("shop")
+	})
+	w.Expect(written(calls, "jobs.batch")).To(Equal([]string{second.Name}), "%s", calls.Count())
+	w.Expect(written(calls, "deployments.apps")).To(BeEmpty(), "%s", calls.Count())
+	w.settles()
+}
+
+func forgottenJobs(w *world) {
+	w.create("revisionHistoryLimit: 2" + fmt.Sprintf(migrating, "done"))
+	w.becomesReady()
+	names := []string{w.runningJob()}
+	for i := 2; i <= 4; i++ {
+		w.setJob(fmt.Sprintf("shop/migrate:%d", i))
+		w.becomesReady()
+		names = append(names, w.runningJob())
+	}
+	left := func() []string {
+		var out []string
+		for _, j := range w.jobs("migrate") {
+			out = append(out, j.Name)
+		}
+		return out
+	}
+	w.Eventually(left, "60s", "50ms").Should(ConsistOf(names[2:]))
+	w.Eventually(func() []string { return w.Events("AppStack", "shop") }, "60s", "50ms").Should(ContainElement("ComponentPruned"))
+	w.settles()
+	w.Expect(left()).To(ConsistOf(names[2:]))
+}
+
+func onSchedule(w *world) {
+	w.create(`
+components:
+- {name: api, dependsOn: [migrate], service: {image: "shop/api:1"}}
+- {name: migrate, job: {image: "shop/migrate:done", schedule: "0 3 * * *"}}
+`)
+	w.becomesReady()
+	cron := func() *batchv1.CronJob {
+		return stage.Find(w.World, &batchv1.CronJob{ObjectMeta: w.meta("shop-migrate")})
+	}
+	w.Expect(cron().Spec.Schedule).To(Equal("0 3 * * *"))
+	w.Expect(w.jobs("migrate")).To(BeEmpty())
+	w.Expect(w.deployment("shop-api")).NotTo(BeNil())
+	w.settles()
+
+	uid := cron().UID
+	w.editComponent("migrate", func(c *appsapi.Component) { c.Job.Schedule, c.Job.Image = "0 4 * * *", "shop/migrate:2" })
+	w.becomesReady()
+	w.Expect(cron().UID).To(Equal(uid))
+	w.Expect(cron().Spec.Schedule).To(Equal("0 4 * * *"))
+	w.Expect(cron().Spec.JobTemplate.Spec.Template.Spec.Containers[0].Image).To(Equal("shop/migrate:2"))
+
+	w.editComponent("migrate", func(c *appsapi.Component) { c.Job.Schedule = "" })
+	w.Eventually(func() bool { return cron() == nil }, "60s", "50ms").Should(BeTrue())
+	w.becomesReady()
+	w.Expect(w.jobs("migrate")).To(HaveLen(1))
+	w.Expect(w.Events("AppStack", "shop")).To(ContainElement("ComponentPruned"))
+	w.settles()
+
+	w.editComponent("migrate", func(c *appsapi.Component) { c.Job.Schedule = "@daily" })
+	w.Eventually(func() bool { return cron() != nil }, "60s", "50ms").Should(BeTrue())
+	w.becomesReady()
+	w.Expect(w.jobs("migrate")).To(HaveLen(1), "what it did is remembered")
+	w.settles()
+}
+
+// supersededRunning changes a job whose pod is at work and takes its time to end: two runs
+// at once are nobody's wish.
+func supersededRunning(w *world) {
+	eye := w.watches(jobResource)
+	w.create(fmt.Sprintf(migrating, "runs"))
+	w.Eventually(func() bool {
+		jobs := w.jobs("migrate")
+		return len(jobs) == 1 && jobs[0].Status.Ready != nil && *jobs[0].Status.Ready == 1
+	}, "60s", "20ms").Should(BeTrue())
+	old := w.jobs("migrate")[0]
+	pod := w.podOf(&old)
+	w.holds(pod)
+
+	w.setJob("shop/migrate:done")
+	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(Equal(fmt.Sprintf(
+		`False/WaitingForDependency: Component "api" waits for "migrate": its run before, Job %s, has to end first`, old.Name)))
+	time.Sleep(1500 * time.Millisecond) // its pod ends, and is not gone
+	w.Expect(w.jobs("migrate")).To(HaveLen(1), "a second run began before the first had ended")
+	w.releases(pod)
+	w.becomesReady()
+
+	seen := eye.State()
+	gone := seen.History(jobResource, w.NS+"/"+old.Name)
+	made := seen.History(jobResource, w.NS+"/"+w.runningJob())
+	w.Expect(gone[len(gone)-1].Type).To(Equal(watch.Deleted))
+	w.Expect(number(w, made[0].ResourceVersion)).To(BeNumerically(">", number(w, gone[len(gone)-1].ResourceVersion)))
+	w.settles()
+}
+
+// podOf is the only pod of a Job.
+func (w *world) podOf(job *batchv1.Job) *corev1.Pod {
+	w.Helper()
+	var list corev1.PodList
+	w.Expect(w.List(w.Context(), &list, client.InNamespace(w.NS), client.MatchingLabels{"batch.kubernetes.io/controller-uid": string(job.UID)})).To(Succeed())
+	w.Expect(list.Items).To(HaveLen(1))
+	return &list.Items[0]
+}
+
+const foreignFinalizer = "example.com/held"
+
+// holds keeps an object from going.
+func (w *world) holds(obj client.Object) {
+	w.Helper()
+	stage.Edit(w.World, obj, func(o client.Object) { o.SetFinalizers(append(o.GetFinalizers(), foreignFinalizer)) })
+}
+
+func (w *world) releases(obj client.Object) {
+	w.Helper()
+	stage.Edit(w.World, obj, func(o client.Object) {
+		o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == foreignFinalizer }))
+	})
+}
+
+// supersededStuck corrects a job whose image does not exist: nobody waits for its grace
+// period.
+func supersededStuck(w *world) {
+	eye := w.watches(jobResource)
+	w.create(fmt.Sprintf(migrating, "missing"))
+	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(HavePrefix(`False/ComponentDegraded: Component "migrate": `))
+	old := w.jobs("migrate")[0]
+	edited := time.Now()
+	w.setJob("shop/migrate:done")
+	w.becomesReady()
+	w.Expect(w.uids("migrate")).To(HaveLen(1))
+	w.Expect(w.uids("migrate")).NotTo(ContainElement(old.UID))
+	gone := last(w, eye.History(jobResource, w.NS+"/"+old.Name)).Seen
+	made := eye.History(jobResource, w.NS+"/"+w.runningJob())[0].Seen
+	w.Logf("gone after %s, replaced after %s", gone.Sub(edited), made.Sub(edited))
+	w.Expect(gone.Sub(edited)).To(BeNumerically("<", 25*time.Second))
+	w.Expect(made.Sub(gone)).To(BeNumerically("<", 5*time.Second))
+	w.settles()
+}
+
+// strippedJob takes from a finished Job what makes it ours: it gets it back, and does not
+// run again.
+func strippedJob(w *world) {
+	app := w.create(fmt.Sprintf(migrating, "done"))
+	w.becomesReady()
+	job := w.jobs("migrate")[0]
+	unowned := func(j *batchv1.Job) { j.OwnerReferences = nil }
+	hidden := func(j *batchv1.Job) { delete(j.Labels, "app.kubernetes.io/managed-by") }
+	for _, harm := range []func(*batchv1.Job){unowned, hidden, func(j *batchv1.Job) { unowned(j); hidden(j) }} {
+		w.FallsSilent("shop")
+		calls := w.Calls(func() {
+			stage.Edit(w.World, job.DeepCopy(), harm)
+			w.Eventually(func() map[string]string {
+				now := stage.Find(w.World, &batchv1.Job{ObjectMeta: w.meta(job.Name)})
+				if !metav1.IsControlledBy(now, app) {
+					return nil
+				}
+				return now.Labels
+			}, "60s", "50ms").Should(Equal(job.Labels))
+			w.becomesReady()
+			w.FallsSilent("shop")
+		})
+		w.Expect(w.uids("migrate")).To(Equal([]types.UID{job.UID}))
+		w.Expect(written(calls, "jobs.batch")).To(HaveLen(1), "%s", calls.Count())
+		w.Expect(deleted(calls)).To(BeEmpty())
+	}
+	w.settles()
+}
+
+func noSchedule(w *world) {
+	w.create(`
+components:
+- {name: api, dependsOn: [report], service: {image: "shop/api:1"}}
+- {name: report, job: {image: "shop/report:done", schedule: "60 3 * * *"}}
+`)
+	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(Equal(
+		`False/ApplyFailed: The API server refused CronJob shop-report: CronJob.batch "shop-report" is invalid: ` +
+			`spec.schedule: Invalid value: "60 3 * * *": end of range (60) above maximum (59): 60`))
+	w.Expect(w.condition("Applied")()).To(HavePrefix("False/ApplyFailed: The API server refused CronJob shop-report"))
+	w.Expect(w.deployment("shop-api")).NotTo(BeNil(), "nobody waits for a job with a schedule")
+	w.editComponent("report", func(c *appsapi.Component) { c.Job.Schedule = "59 3 * * *" })
+	w.becomesReady()
+	w.settles()
+}

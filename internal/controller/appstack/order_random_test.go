@@ -1,0 +1,151 @@
+package appstack_test
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+)
+
+var orderSeed = flag.Uint64("seed", 0, "play the random stacks of this seed again")
+
+// orderLong asks for all random stacks: HOLDFAST_LONG=1 go test ./internal/controller/appstack.
+var orderLong = os.Getenv("HOLDFAST_LONG") != ""
+
+// chance makes random stacks. The same seed makes the same ones.
+type chance struct{ *rand.Rand }
+
+func newChance(t *testing.T) chance {
+	t.Helper()
+	seed := *orderSeed
+	if seed == 0 {
+		seed = rand.Uint64N(1e6) + 1
+	}
+	t.Logf("seed %d: go test ./internal/controller/appstack -run %s -seed %d", seed, t.Name(), seed)
+	return chance{rand.New(rand.NewPCG(seed, 0))}
+}
+
+// one says yes once in n times.
+func (r chance) one(n int) bool { return r.IntN(n) == 0 }
+
+// image is one whose pods are ready at once, or each after a time of its own, up to half a
+// second.
+func (r chance) image(component string, version int) string {
+	if r.one(2) {
+		return fmt.Sprintf("shop/%s:%d", component, version)
+	}
+	return fmt.Sprintf("shop/%s:%d-%d", component, version, 50+r.IntN(450))
+}
+
+// stack has n components in an order that tells nothing: what depends on what is random,
+// but for circles.
+func (r chance) stack(n int) appsapi.AppStackSpec {
+	var made []appsapi.Component
+	for i := range n {
+		c := appsapi.Component{Name: fmt.Sprintf("c%d", i)}
+		if r.one(4) {
+			c.Job = &appsapi.JobComponent{BackoffLimit: new(int32(0))}
+			c.Job.Image = r.image(c.Name, 1)
+		} else {
+			c.Service = &appsapi.ServiceComponent{Replicas: new(int32(1 + r.IntN(3)))}
+			c.Service.Image = r.image(c.Name, 1)
+			if r.one(2) {
+				c.Service.Ports = []appsapi.Port{{Port: 80, TargetPort: 8080}}
+			}
+		}
+		for _, j := range r.Perm(i)[:min(i, r.IntN(4))] {
+			r.connect(&c, &made[j])
+		}
+		made = append(made, c)
+	}
+	r.Shuffle(n, func(i, j int) { made[i], made[j] = made[j], made[i] })
+	return appsapi.AppStackSpec{Components: made}
+}
+
+// connect makes a component depend on another one, by a binding where that is possible.
+func (r chance) connect(c, to *appsapi.Component) {
+	if to.Service != nil && len(to.Service.Ports) > 0 && r.one(2) {
+		c.Bindings = append(c.Bindings, appsapi.Binding{Component: to.Name})
+		return
+	}
+	c.DependsOn = append(c.DependsOn, to.Name)
+}
+
+// upgrade changes the images of some components, at least of one.
+func (r chance) upgrade(spec appsapi.AppStackSpec) appsapi.AppStackSpec {
+	spec = *spec.DeepCopy()
+	sure := r.IntN(len(spec.Components))
+	for i := range spec.Components {
+		if c := &spec.Components[i]; i == sure || r.one(2) {
+			setImage(c, r.image(c.Name, 2))
+		}
+	}
+	return spec
+}
+
+func imageOf(c *appsapi.Component) string {
+	if c.Job != nil {
+		return c.Job.Image
+	}
+	return c.Service.Image
+}
+
+func setImage(c *appsapi.Component, image string) {
+	if c.Job != nil {
+		c.Job.Image = image
+		return
+	}
+	c.Service.Image = image
+}
+
+// needsOf are the components that one waits for.
+func needsOf(c *appsapi.Component) []string {
+	needs := slices.Clone(c.DependsOn)
+	for _, b := range c.Bindings {
+		needs = append(needs, b.Component)
+	}
+	return needs
+}
+
+func componentOf(spec *appsapi.AppStackSpec, name string) *appsapi.Component {
+	i := slices.IndexFunc(spec.Components, func(c appsapi.Component) bool { return c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &spec.Components[i]
+}
+
+// playTag does what the tag of the image of our container says: "2" is ready at once,
+// "2-300" within 300 ms, "2-never" never.
+func playTag(pod *corev1.Pod) podsim.Behavior {
+	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "app" })
+	if i < 0 {
+		return podsim.Behavior{}
+	}
+	_, tag, _ := strings.Cut(pod.Spec.Containers[i].Image, ":")
+	_, how, _ := strings.Cut(tag, "-")
+	if b, ok := behaviors[how]; ok {
+		return b
+	}
+	var takes time.Duration
+	if most, err := strconv.Atoi(how); err == nil {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(pod.UID)) // memory takes everything
+		takes = time.Duration(50+int(h.Sum32())%max(1, most-50)) * time.Millisecond
+	}
+	if pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
+		return podsim.Succeeded().After(takes)
+	}
+	return podsim.Slow(takes)
+}
