@@ -9,11 +9,12 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// TestAppService plays what a developer does with one service, on real pods.
-func TestAppService(t *testing.T) {
+// TestJourneys plays what a developer does with a service and with a whole application, on
+// real pods.
+func TestJourneys(t *testing.T) {
 	installed(t)
 	for name, journey := range map[string]func(*testing.T, *WithT, string){
-		"Sample": sampleServes, "Rolling": rollsWithoutLoss, "BrokenImage": brokenImageIsNamed,
+		"Stack": stackLives, "Sample": sampleServes, "Rolling": rollsWithoutLoss, "BrokenImage": brokenImageIsNamed,
 		"Causes": causesAreNamed, "Kubectl": kubectlWorks,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -26,7 +27,7 @@ func TestAppService(t *testing.T) {
 			kubectl(t, "create", "namespace", ns)
 			t.Cleanup(func() {
 				if t.Failed() {
-					t.Log(kubectl(t, "-n", ns, "get", "appservices,deployments,pods,services,events", "-o", "wide"))
+					t.Log(kubectl(t, "-n", ns, "get", "appservices,appstacks,deployments,pods,services,events", "-o", "wide"))
 				}
 				kubectl(t, "delete", "namespace", ns, "--wait=false")
 			})

@@ -9,18 +9,9 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// TestAppStack plays what a developer does with an application of three programs, each of
+// stackLives plays what a developer does with an application of three programs, each of
 // which answers 503 until the one it needs has answered.
-func TestAppStack(t *testing.T) {
-	installed(t)
-	const ns = "e2e-stack"
-	kubectl(t, "create", "namespace", ns)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(kubectl(t, "-n", ns, "get", "appstacks,deployments,pods,services,events", "-o", "wide"))
-		}
-		kubectl(t, "delete", "namespace", ns, "--wait=false")
-	})
+func stackLives(t *testing.T, _ *WithT, ns string) {
 	kubectl(t, "-n", ns, "create", "secret", "generic", "api", "--from-literal=token=first")
 	client(t, ns)
 	for _, step := range []struct {

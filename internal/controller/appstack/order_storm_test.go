@@ -67,7 +67,7 @@ func (r chance) disturb(spec *appsapi.AppStackSpec, version int) {
 // testStorms edits stacks faster than they can follow: each ends as the last edit says, and
 // on the way there nothing comes before what it needs.
 func (p *playground) testStorms() {
-	r, n := newChance(p.T), 3
+	r, n := newChance(p.T), 2
 	if orderLong {
 		n = 40
 	}

@@ -42,7 +42,7 @@ func TestOrder(t *testing.T) {
 	r := newChance(t)
 	s := stage.New(t, playTag, operator.Options{Fast: true})
 	p := &playground{newWorld(t, s), watchOrder(t, s)}
-	n := 8
+	n := 6
 	if orderLong {
 		n = 50
 	}
