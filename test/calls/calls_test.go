@@ -21,7 +21,7 @@ import (
 // full one.
 var (
 	apps    = flag.Int("apps", 50, "AppServices that are settled")
-	stacks  = flag.Int("stacks", 25, "AppStacks of four components that are settled")
+	stacks  = flag.Int("stacks", 16, "AppStacks of four components that are settled")
 	settle  = flag.Duration("settle", 3*time.Second, "how long they are watched at rest")
 	updates = flag.Int("updates", 5, "rolling updates, and AppStacks that are edited in the same way")
 	abreast = flag.Int("abreast", 5, "AppServices that are updated at the same time")

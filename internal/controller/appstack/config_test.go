@@ -377,6 +377,7 @@ components:
 // TestConfigSurvivesRestart kills an operator that has read ConfigMaps and Secrets: the
 // next one knows what was read, and hashes it as before.
 func TestConfigSurvivesRestart(t *testing.T) {
+	onlyLong(t) // the table of calls has a row about it
 	t.Parallel()
 	s := stage.New(t, stage.ByTag(behaviors), operator.Options{})
 	w := newWorld(t, s)

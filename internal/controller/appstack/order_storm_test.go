@@ -67,10 +67,8 @@ func (r chance) disturb(spec *appsapi.AppStackSpec, version int) {
 // testStorms edits stacks faster than they can follow: each ends as the last edit says, and
 // on the way there nothing comes before what it needs.
 func (p *playground) testStorms() {
-	r, n := newChance(p.T), 2
-	if orderLong {
-		n = 40
-	}
+	onlyLong(p.T)
+	r, n := newChance(p.T), 40
 	storms, pauses := make([][]appsapi.AppStackSpec, n), make([][]time.Duration, n)
 	for i := range storms {
 		storms[i] = r.storm()
