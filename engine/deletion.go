@@ -76,10 +76,13 @@ func (r *reconciler[T]) down(ctx context.Context, owner desired.Owner, done *out
 	case pod == nil:
 		return rollout.Down(owner, done.seen)
 	}
+	why := fmt.Sprintf("Pod %s has to end first", klog.KObj(pod))
 	if pod.DeletionTimestamp == nil { // and if nobody deletes it, it was given away
 		done.wait = newborn
+	} else {
+		why += ", it is being deleted since " + pod.DeletionTimestamp.UTC().Format(time.RFC3339)
 	}
-	return rollout.Teardown{Waits: []rollout.Kept{{Why: fmt.Sprintf("Pod %s has to end first", klog.KObj(pod))}}}
+	return rollout.Teardown{Waits: []rollout.Kept{{Why: why}}}
 }
 
 // straggler is a pod that outlives its workload, the first by name. The garbage collector

@@ -378,7 +378,6 @@ components:
 // next one knows what was read, and hashes it as before.
 func TestConfigSurvivesRestart(t *testing.T) {
 	onlyLong(t) // the table of calls has a row about it
-	t.Parallel()
 	s := stage.New(t, stage.ByTag(behaviors), operator.Options{})
 	w := newWorld(t, s)
 	w.configMap("a", "1", "b", "1")
