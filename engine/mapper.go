@@ -20,6 +20,8 @@ func Mapper(scheme *runtime.Scheme, kinds ...Object) (meta.RESTMapper, error) {
 			return nil, fmt.Errorf("map a kind to its resource: %w", err)
 		}
 		mapper.Add(gvk, meta.RESTScopeNamespace)
+		// A cache of some namespaces asks this of lists too.
+		mapper.Add(gvk.GroupVersion().WithKind(gvk.Kind+"List"), meta.RESTScopeNamespace)
 	}
 	return mapper, nil
 }
