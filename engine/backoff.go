@@ -1,14 +1,13 @@
 package engine
 
 import (
-	"errors"
-	"strings"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/holdfast-dev/holdfast/internal/apply"
 )
 
 const (
@@ -38,7 +37,7 @@ func newBackoff(most time.Duration) *backoff {
 func (b *backoff) note(req reconcile.Request, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if refused(err) {
+	if apply.IsRefused(err) {
 		delete(b.unreachable, req)
 		return
 	}
@@ -62,17 +61,4 @@ func (b *backoff) Forget(req reconcile.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.unreachable, req)
-}
-
-// refused says whether the API server heard us and said no, as opposed to not hearing us
-// or being in trouble itself.
-func refused(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
-	}
-	if strings.Contains(status.Status().Message, "cannot find RESTMapping") {
-		return false // the API server has not noticed yet that our own kind exists
-	}
-	return status.Status().Code >= 400 && status.Status().Code < 500 && !apierrors.IsTooManyRequests(err)
 }

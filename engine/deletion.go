@@ -137,20 +137,29 @@ func (r *reconciler[T]) holdDeletion(ctx context.Context, app T, hold bool) erro
 	if !hold {
 		after = slices.DeleteFunc(slices.Clone(before), func(f string) bool { return f == appsapi.FinalizerOrderedDeletion })
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": app.GetUID(), "resourceVersion": app.GetResourceVersion(), "finalizers": after,
-	}})
+	// Not with the resourceVersion: whoever edits labels fast enough could keep us from it,
+	// and so from everything else.
+	var was any
+	if len(before) > 0 {
+		was = before
+	}
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": "/metadata/uid", "value": app.GetUID()},
+		{"op": "test", "path": "/metadata/finalizers", "value": was},
+		{"op": "add", "path": "/metadata/finalizers", "value": after},
+	})
 	if err != nil {
 		return err
 	}
 	answer := r.kind.New()
 	answer.SetNamespace(app.GetNamespace())
 	answer.SetName(app.GetName())
-	err = r.client.Patch(ctx, answer, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(appsapi.FieldManager))
+	err = r.client.Patch(ctx, answer, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(appsapi.FieldManager))
 	switch {
 	case apierrors.IsNotFound(err) && !hold:
 		return nil // gone: that was the point
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // nothing may be made for what is gone
+	// Nothing may be made for what is gone, or about to go. A test that fails is invalid.
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err), apierrors.IsInvalid(err):
 		return fmt.Errorf("change finalizers of %s %s: %w", r.gvk.Kind, klog.KObj(app), errors.Join(err, apply.ErrStale))
 	case err != nil:
 		return fmt.Errorf("change finalizers of %s %s: %w", r.gvk.Kind, klog.KObj(app), err)

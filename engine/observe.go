@@ -3,15 +3,16 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/history"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
@@ -24,8 +25,9 @@ type observed struct {
 	seen       rollout.Seen
 	spec       history.Spec
 	history    history.Plan
-	// strays are revisions that lost their reference to the application.
-	strays []*appsv1.ControllerRevision
+	// strays are revisions, and jobs that have run for one of them, that lost what says
+	// whose they are. Nothing is applied to them, so nothing else puts it back.
+	strays []client.Object
 	// keepJobs are the jobs of all remembered specs.
 	keepJobs map[string]bool
 }
@@ -140,15 +142,10 @@ func (r *reconciler[T]) recall(ctx context.Context, app T, owner desired.Owner, 
 	}
 	var revisions []*appsv1.ControllerRevision
 	for _, revision := range seen {
-		ref := metav1.GetControllerOfNoCopy(revision)
-		switch {
-		case ref != nil && ref.UID == owner.UID:
-		case ref == nil && revision.GetLabels()[appsapi.LabelOwnerUID] == string(owner.UID):
-			o.strays = append(o.strays, revision.(*appsv1.ControllerRevision))
-		default:
-			continue // somebody else's
+		if apply.Ours(owner, revision) {
+			o.stray(owner, revision)
+			revisions = append(revisions, revision.(*appsv1.ControllerRevision))
 		}
-		revisions = append(revisions, revision.(*appsv1.ControllerRevision))
 	}
 	o.history = history.For(current, revisions, int(limit))
 	forgotten := map[string]bool{}
@@ -162,7 +159,24 @@ func (r *reconciler[T]) recall(ctx context.Context, app T, owner desired.Owner, 
 			}
 		}
 	}
+	for id, job := range o.seen {
+		if id.Kind == desired.KindJob && o.keepJobs[job.GetAnnotations()[appsapi.AnnotationJobSpec]] && !o.wants(id) && apply.Ours(owner, job) {
+			o.stray(owner, job)
+		}
+	}
 	return nil
+}
+
+// stray notes an object of ours that lost what says so. One that goes may go as it is.
+func (o *observed) stray(owner desired.Owner, obj rollout.Object) {
+	if !apply.Owned(owner, obj.(client.Object)) && obj.GetDeletionTimestamp() == nil {
+		o.strays = append(o.strays, obj.(client.Object))
+	}
+}
+
+// wants says whether a child is one of a component.
+func (o *observed) wants(id desired.ID) bool {
+	return slices.ContainsFunc(o.components, func(c desired.Component) bool { return c.Workload == id })
 }
 
 // pods lists the pods of a component.

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -81,15 +83,35 @@ func (o *outcome) add(component string, id desired.ID, result apply.Result, err 
 // err is what the queue must try again; what waits for others is looked at again anyway.
 func (o *outcome) err() error {
 	errs := []error{o.failed}
-	if !errors.Is(o.other, apply.ErrStale) {
+	if !errors.Is(o.other, apply.ErrStale) && refusedBefore(o.other) == nil {
 		errs = append(errs, o.other)
 	}
 	for _, err := range o.errors {
-		if !waits(err) && !errors.Is(err, apply.ErrStale) {
+		if !waits(err) && !errors.Is(err, apply.ErrStale) && refusedBefore(err) == nil {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// retry is when to ask again what was refused before; 0 means that nothing was.
+func (o *outcome) retry() time.Duration {
+	var soonest time.Duration
+	for _, err := range append(slices.Collect(maps.Values(o.errors)), o.other) {
+		if r := refusedBefore(err); r != nil && (soonest == 0 || r.Wait < soonest) {
+			soonest = r.Wait
+		}
+	}
+	return soonest
+}
+
+// refusedBefore is the answer to an earlier try, for as long as there is no other.
+func refusedBefore(err error) *apply.Refused {
+	var before *apply.Refused
+	if errors.As(err, &before) {
+		return before
+	}
+	return nil
 }
 
 // waits says whether somebody else must act first.

@@ -95,6 +95,10 @@ func (r *reconciler[T]) act(ctx context.Context, app T, owner desired.Owner, o *
 	if err != nil || len(plan.Steps) == 0 {
 		return // what can never work, or hands off
 	}
+	if err := r.confirm(ctx, app, o); err != nil {
+		done.other = err
+		return
+	}
 	// Before the first child: one that is deleted at once must find its order.
 	if err := r.holdDeletion(ctx, app, rollout.Ordered(o.components, o.seen)); err != nil {
 		done.other = err
@@ -140,7 +144,7 @@ func (r *reconciler[T]) get(ctx context.Context, req ctrl.Request) (*T, error) {
 func (r *reconciler[T]) owner(obj T) desired.Owner {
 	return desired.Owner{
 		APIVersion: r.gvk.GroupVersion().String(), Kind: r.gvk.Kind,
-		Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID(),
+		Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID(), Generation: obj.GetGeneration(),
 	}
 }
 
@@ -199,7 +203,11 @@ func (r *reconciler[T]) remove(ctx context.Context, app T, owner desired.Owner, 
 		done.errors[id] = fmt.Errorf("%s %s: %w", r.gvk.Kind, klog.KObj(app), apply.ErrStale)
 		return
 	}
-	removed, err := r.applier.Remove(ctx, owner, id, done.seen[id].(client.Object))
+	err := r.uncover(ctx, owner, id)
+	removed := false
+	if err == nil {
+		removed, err = r.applier.Remove(ctx, owner, id, done.seen[id].(client.Object))
+	}
 	if err != nil {
 		done.errors[id] = err
 		return
@@ -219,6 +227,7 @@ func (r *reconciler[T]) next(report report, done outcome) time.Duration {
 		}
 	}
 	sooner(done.wait)
+	sooner(done.retry())
 	if !report.again.IsZero() {
 		sooner(max(report.again.Sub(r.clock.Now()), time.Millisecond))
 	}

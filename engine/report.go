@@ -111,11 +111,7 @@ func (r *reconciler[T]) nextStatus(app T, after *appsapi.ApplicationStatus, view
 
 // tell writes the status if it is news, and then the events.
 func (r *reconciler[T]) tell(ctx context.Context, app, next T, done *outcome, before, after *appsapi.ApplicationStatus) error {
-	news := transition(before, after)
-	if was, ok := any(app).(Stack); ok && !news {
-		news = stackTransition(was.StackStatus(), any(next).(Stack).StackStatus())
-	}
-	if news {
+	if news(app, next) {
 		if err := r.writeStatus(ctx, app, next); err != nil {
 			return err
 		}

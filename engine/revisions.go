@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/history"
 )
@@ -19,13 +23,26 @@ const defaultHistory = 10
 func (r *reconciler[T]) remember(ctx context.Context, owner desired.Owner, o *observed) error {
 	h := &o.history
 	for _, before := range o.strays {
-		after, err := r.applier.ReclaimRevision(ctx, owner, before)
+		after, err := r.applier.Reclaim(ctx, owner, before)
+		if err != nil {
+			return err
+		}
+		if revision, ok := before.(*appsv1.ControllerRevision); ok {
+			h.Replace(revision, after.(*appsv1.ControllerRevision))
+		}
+	}
+	if r.kind.History == nil {
+		return nil
+	}
+	jobs := o.jobs()
+	if before := h.Current; before != nil && !slices.Equal(desired.JobSpecs(before), jobs) {
+		after, err := r.applier.NoteJobs(ctx, owner, before, jobs)
 		if err != nil {
 			return err
 		}
 		h.Replace(before, after)
 	}
-	if r.kind.History == nil || h.Current != nil && h.Current.Revision == h.Number {
+	if h.Current != nil && h.Current.Revision == h.Number {
 		return nil
 	}
 	if before := h.Current; before != nil {
@@ -40,6 +57,12 @@ func (r *reconciler[T]) remember(ctx context.Context, owner desired.Owner, o *ob
 	if err != nil {
 		return err
 	}
+	h.Current, err = r.applier.CreateRevision(ctx, owner, desired.Revision(owner, o.spec.Hash, data, h.Number, jobs))
+	return err
+}
+
+// jobs are the hashes of the jobs in the spec.
+func (o *observed) jobs() []string {
 	var jobs []string
 	for _, c := range o.components {
 		if c.JobSpec != "" {
@@ -47,8 +70,32 @@ func (r *reconciler[T]) remember(ctx context.Context, owner desired.Owner, o *ob
 		}
 	}
 	slices.Sort(jobs)
-	h.Current, err = r.applier.CreateRevision(ctx, owner, desired.Revision(owner, o.spec.Hash, data, h.Number, slices.Compact(jobs)))
-	return err
+	return slices.Compact(jobs)
+}
+
+// uncover looks for revisions that lost the label that our cache selects on, before a Job is
+// deleted because no revision that is seen needs it: without it the job would run again. They
+// are given back, and everything is looked at anew.
+func (r *reconciler[T]) uncover(ctx context.Context, owner desired.Owner, id desired.ID) error {
+	if id.Kind != desired.KindJob || r.kind.History == nil {
+		return nil
+	}
+	var all appsv1.ControllerRevisionList
+	if err := r.live.List(ctx, &all, client.InNamespace(owner.Namespace)); err != nil {
+		return fmt.Errorf("list ControllerRevisions before deleting Job %s: %w", id.Name, err)
+	}
+	var found error
+	for i := range all.Items {
+		revision := &all.Items[i]
+		if revision.Labels[appsapi.LabelManagedBy] == appsapi.ManagedBy || !apply.Ours(owner, revision) || revision.DeletionTimestamp != nil {
+			continue
+		}
+		if _, err := r.applier.Reclaim(ctx, owner, revision); err != nil {
+			return err
+		}
+		found = fmt.Errorf("ControllerRevision %s was hidden: %w", revision.Name, apply.ErrStale)
+	}
+	return found
 }
 
 // forget deletes the specs beyond the limit.

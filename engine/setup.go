@@ -83,17 +83,19 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 		return err
 	}
 	limiter := newBackoff(o.MaxBackoff)
+	applier := apply.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{})
+	applier.MaxBackoff = o.MaxBackoff
 	r := &reconciler[T]{
 		kind:    kind,
 		gvk:     gvk,
 		client:  mgr.GetClient(),
 		live:    mgr.GetAPIReader(),
-		applier: apply.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}),
+		applier: applier,
 		events:  recorder{mgr.GetEventRecorder("holdfast")},
 		clock:   clock.RealClock{},
 		backoff: limiter,
 		stale:   workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, maxUnreachable),
-		written: written[T]{objects: map[types.UID]T{}, names: map[types.NamespacedName]types.UID{}},
+		written: newWritten[T](),
 		contents: newContents(mgr.GetClient(), mgr.GetAPIReader(),
 			&contentKey{namespace: o.Namespace, reader: mgr.GetAPIReader(), writer: mgr.GetClient()}),
 	}

@@ -102,6 +102,20 @@ func again(after *appsapi.ApplicationStatus, deadline time.Duration, now time.Ti
 	return c.LastTransitionTime.Add(deadline)
 }
 
+// news says whether the status of an object is worth a write. While something is on its way
+// only transitions are: counts change all the time. When everything is well they rest, and
+// what differs then was written by somebody else.
+func news(app, next Object) bool {
+	before, after := app.ApplicationStatus(), next.ApplicationStatus()
+	if transition(before, after) {
+		return true
+	}
+	if was, ok := app.(Stack); ok && stackTransition(was.StackStatus(), next.(Stack).StackStatus()) {
+		return true
+	}
+	return meta.IsStatusConditionTrue(after.Conditions, appsapi.ConditionReady) && !equality.Semantic.DeepEqual(app, next)
+}
+
 // transition says whether the difference is worth a write: conditions, generation, or
 // which causes there are. What else changed goes along.
 func transition(before, after *appsapi.ApplicationStatus) bool {

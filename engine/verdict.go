@@ -183,7 +183,7 @@ func failureOf(id desired.ID, err error) (s summary, rank int) {
 	}
 	s.reason = appsapi.ReasonApplyFailed
 	var refusal apierrors.APIStatus
-	if errors.As(err, &refusal) && refused(err) {
+	if errors.As(err, &refusal) && apply.IsRefused(err) {
 		s.message = fmt.Sprintf("The API server refused %s %s: %s", id.Kind.Kind, id.Name, refusal.Status().Message)
 	}
 	return s, 2

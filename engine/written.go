@@ -8,12 +8,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+func newWritten[T Object]() written[T] {
+	return written[T]{objects: map[types.UID]T{}, names: map[types.NamespacedName]types.UID{}, present: map[types.UID]bool{}}
+}
+
 // written keeps the objects as our own status writes left them until the cache has them
 // too: a child that wakes us in between must not make us write the same again.
 type written[T Object] struct {
 	mu      sync.Mutex
 	objects map[types.UID]T
 	names   map[types.NamespacedName]types.UID
+	// present are the objects that the API server has told us about. A cache may begin with
+	// a list of the past; from here on it only goes forward.
+	present map[types.UID]bool
 }
 
 // last returns our last write of an object, if the cache has not shown it yet. It has to be
@@ -34,6 +41,7 @@ func (w *written[T]) newest(cached, last T, ok bool) (newest T, replaced types.U
 	if uid := w.names[name]; uid != cached.GetUID() {
 		replaced = uid
 		delete(w.objects, uid)
+		delete(w.present, uid)
 		w.names[name] = cached.GetUID()
 	}
 	if !ok || last.GetUID() != cached.GetUID() {
@@ -67,6 +75,20 @@ func (w *written[T]) remember(obj T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.objects[obj.GetUID()] = obj
+	w.present[obj.GetUID()] = true
+}
+
+// isPresent says whether what we know of an object is not older than our own start.
+func (w *written[T]) isPresent(uid types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.present[uid]
+}
+
+func (w *written[T]) notePresent(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.present[uid] = true
 }
 
 // forget drops an object that is gone.
@@ -76,5 +98,6 @@ func (w *written[T]) forget(name types.NamespacedName) types.UID {
 	uid := w.names[name]
 	delete(w.names, name)
 	delete(w.objects, uid)
+	delete(w.present, uid)
 	return uid
 }

@@ -14,7 +14,7 @@ func object(uid types.UID, version string) *appsapi.AppService {
 }
 
 func TestWritten(t *testing.T) {
-	w := written[*appsapi.AppService]{objects: map[types.UID]*appsapi.AppService{}, names: map[types.NamespacedName]types.UID{}}
+	w := newWritten[*appsapi.AppService]()
 	see := func(cached *appsapi.AppService, wantVersion string, wantReplaced types.UID) {
 		t.Helper()
 		last, ok := w.last(types.NamespacedName{Namespace: "shop", Name: "web"})
@@ -50,7 +50,7 @@ func TestWritten(t *testing.T) {
 	if uid := w.forget(types.NamespacedName{Namespace: "shop", Name: "web"}); uid != "b" {
 		t.Errorf("forgot %q, want b", uid)
 	}
-	if len(w.objects)+len(w.names) != 0 {
-		t.Errorf("something is left: %v %v", w.objects, w.names)
+	if len(w.objects)+len(w.names)+len(w.present) != 0 {
+		t.Errorf("something is left: %v %v %v", w.objects, w.names, w.present)
 	}
 }

@@ -61,6 +61,17 @@ func (l *list) Set(value string) error {
 	return nil
 }
 
+const (
+	// leaseDuration is how long nobody acts after a leader died, or after an outage that
+	// cost it the Lease: whoever comes next waits that long from its first look on.
+	leaseDuration = 10 * time.Second
+	// renewDeadline leaves 3 s to end in.
+	renewDeadline = 7 * time.Second
+	// retryPeriod is how often a standby asks for the Lease, and up to 1.2 times later: with
+	// the usual 2 s it may notice a released one only after 4.4 s.
+	retryPeriod = time.Second
+)
+
 // podNamespace is where Kubernetes tells a pod its namespace.
 const podNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
@@ -153,6 +164,9 @@ func newManager(o options) (ctrl.Manager, error) {
 		// Safe because main returns as soon as the manager does: a new leader need
 		// not wait for the old Lease to run out.
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 new(leaseDuration),
+		RenewDeadline:                 new(renewDeadline),
+		RetryPeriod:                   new(retryPeriod),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create manager: %w", err)

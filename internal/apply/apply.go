@@ -55,6 +55,9 @@ type Result struct {
 
 // Applier writes children.
 type Applier struct {
+	// MaxBackoff is the longest time between two tries of what the API server refuses.
+	MaxBackoff time.Duration
+
 	cache  client.Reader
 	live   client.Reader
 	writer client.Client
@@ -65,7 +68,7 @@ type Applier struct {
 // New returns an Applier that reads children from the cache of the client, and where
 // only the truth will do from live.
 func New(c client.Client, live client.Reader, clk clock.PassiveClock) *Applier {
-	return &Applier{cache: c, live: live, writer: c, clock: clk, memory: memory{owners: map[types.UID]map[key]*entry{}}}
+	return &Applier{MaxBackoff: defaultMaxBackoff, cache: c, live: live, writer: c, clock: clk, memory: memory{owners: map[types.UID]map[key]*entry{}}}
 }
 
 // Observe returns a child as we know it best: from the cache, or as the API server
@@ -113,34 +116,46 @@ func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.
 	errors.As(err, &taken)
 	a.memory.setForeign(k, owner.UID, taken, a.clock.Now())
 	result.Contested = a.memory.contested(k, owner.UID, a.clock.Now())
-	result.Asked = a.memory.asked(k, owner.UID, current, result.Object)
+	if err == nil {
+		result.Asked = a.memory.asked(k, owner.UID, current, result.Object)
+	} else {
+		// A write whose answer was lost may have been carried out.
+		a.memory.unsure(k, owner.UID)
+	}
 	return result, err
 }
 
 // create applies a child that does not exist as far as we know.
 func (a *Applier) create(ctx context.Context, owner desired.Owner, child desired.Child) (Result, error) {
 	k := key{child.ID, owner.Namespace}
+	config, err := child.Render(nil)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := a.memory.refused(k, owner.UID, config.Wish(), nil, a.clock.Now()); err != nil {
+		return Result{}, err
+	}
 	again := a.memory.wasOurs(k, owner.UID)
 	if again {
 		if wait, news := a.memory.mayRepair(k, owner.UID, a.clock.Now()); wait > 0 {
 			return Result{Wait: wait, Fight: news}, nil
 		}
+	}
+	if a.memory.mayHaveBeen(k, owner.UID) {
 		live, err := a.get(ctx, a.live, owner.Namespace, child.ID)
 		if err != nil {
 			return Result{}, err
 		}
-		if live != nil { // it lost the label that our cache selects on
+		if live != nil { // it lost the label that our cache selects on, or its answer did not come
 			return a.update(ctx, owner, child, live, how{counted: again})
 		}
 		if err := a.ownerLives(ctx, owner, child.ID); err != nil {
 			return Result{}, err
 		}
 	}
-	config, err := child.Render(nil)
-	if err != nil {
-		return Result{}, err
-	}
+	wish := config.Wish()
 	answer, err := a.patch(ctx, owner, child.ID, config, "", createOnly)
+	a.memory.noteRefusal(k, owner.UID, wish, nil, err, a.clock.Now(), a.MaxBackoff)
 	if err == nil {
 		return Result{Object: answer, Change: Created}, nil
 	}
@@ -153,6 +168,12 @@ func (a *Applier) create(ctx context.Context, owner desired.Owner, child desired
 	}
 	if live == nil { // gone again
 		return Result{}, stale(owner, child.ID)
+	}
+	if _, err := claim(owner, child.ID, live); err == nil && !again {
+		// Made before we started. Our cache is behind, and may be with its owner, too.
+		if err := a.ownerLives(ctx, owner, child.ID); err != nil {
+			return Result{}, err
+		}
 	}
 	return a.update(ctx, owner, child, live, how{counted: again})
 }
@@ -187,6 +208,9 @@ func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired
 	if err != nil || held {
 		return Result{Object: current}, err
 	}
+	if err := a.memory.refused(k, owner.UID, config.Wish(), current, a.clock.Now()); err != nil {
+		return Result{Object: current}, err
+	}
 	change := Updated
 	switch {
 	// The annotation outlives us; memory outlives somebody who changes the annotation.
@@ -205,7 +229,9 @@ func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired
 			return Result{Object: current}, err
 		}
 	}
+	wish := config.Wish()
 	answer, err := a.overwrite(ctx, owner, child.ID, config, current)
+	a.memory.noteRefusal(k, owner.UID, wish, current, err, a.clock.Now(), a.MaxBackoff)
 	if apierrors.IsConflict(err) || uidMismatch(err) {
 		return Result{Object: current}, stale(owner, child.ID)
 	}
@@ -255,9 +281,10 @@ func (a *Applier) sameWithBooks(ctx context.Context, owner desired.Owner, id des
 	return live, nil
 }
 
-// ownerLives asks the API server before a child is made again or gets its reference back.
-// When an owner is deleted its children go, or lose their references to be kept, and our
-// cache may see that before it sees why.
+// ownerLives asks the API server before a child is made again or gets its reference back:
+// is the owner still there, and its spec the one that we know? When an owner is deleted its
+// children go, or lose their references to be kept, and our cache may see that before it
+// sees why.
 func (a *Applier) ownerLives(ctx context.Context, owner desired.Owner, id desired.ID) error {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
@@ -265,7 +292,7 @@ func (a *Applier) ownerLives(ctx context.Context, owner desired.Owner, id desire
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("get %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
 	}
-	if live.UID != owner.UID || live.DeletionTimestamp != nil {
+	if live.UID != owner.UID || live.DeletionTimestamp != nil || owner.Generation != 0 && live.Generation != owner.Generation {
 		return stale(owner, id)
 	}
 	return nil

@@ -57,6 +57,10 @@ type entry struct {
 
 	repairs *rate.Limiter
 	fight   bool // repairs are being held back
+
+	refusal *refusal // nil when the last write was accepted
+
+	tried bool // it may have been made: the answer was lost
 }
 
 // projection is what an answer had instead of what we sent, see compare.
@@ -242,11 +246,26 @@ func (m *memory) asked(k key, owner types.UID, before, now client.Object) int64 
 	return e.asked
 }
 
+// unsure forgets in which generation our wish is: the next one that is seen counts.
+func (m *memory) unsure(k key, owner types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entry(k, owner).asked = 0
+}
+
 // wasOurs says whether we have written or seen this child before.
 func (m *memory) wasOurs(k key, owner types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.entry(k, owner).uid != ""
+}
+
+// mayHaveBeen says the same, also of a child of which we do not know whether it was made.
+func (m *memory) mayHaveBeen(k key, owner types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entry(k, owner)
+	return e.uid != "" || e.tried
 }
 
 // gone forgets an answer about an object that the cache saw go.

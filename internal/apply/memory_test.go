@@ -223,3 +223,19 @@ func TestForget(t *testing.T) {
 		t.Error("what we could write is not somebody else's")
 	}
 }
+
+// A write whose answer was lost may have moved the pods: what the status said before it is
+// no answer to it.
+func TestAskedAfterALostAnswer(t *testing.T) {
+	m := memory{owners: map[types.UID]map[key]*entry{}}
+	k := key{desired.ID{Kind: desired.KindDeployment, Name: "web"}, "shop"}
+	before := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+	if got := m.asked(k, "owner", nil, before); got != 1 {
+		t.Fatalf("asked in generation %d, want 1", got)
+	}
+	m.unsure(k, "owner")
+	after := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
+	if got := m.asked(k, "owner", after, after); got != 2 {
+		t.Errorf("asked in generation %d, want the one that is seen next, 2", got)
+	}
+}

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,12 +27,16 @@ func (a *Applier) CreateRevision(ctx context.Context, owner desired.Owner, revis
 	if taken, fresh := a.memory.isForeign(k, owner.UID, a.clock.Now()); fresh {
 		return nil, taken
 	}
-	if a.memory.wasOurs(k, owner.UID) { // it is gone, and maybe its owner is, too
+	if err := a.memory.refused(k, owner.UID, revision.Name, nil, a.clock.Now()); err != nil {
+		return nil, err
+	}
+	if a.memory.mayHaveBeen(k, owner.UID) { // it is gone, and maybe its owner is, too
 		if err := a.ownerLives(ctx, owner, k.ID); err != nil {
 			return nil, err
 		}
 	}
 	stored, err := a.storeRevision(ctx, owner, k.ID, revision)
+	a.memory.noteRefusal(k, owner.UID, revision.Name, nil, err, a.clock.Now(), a.MaxBackoff)
 	var taken *NameConflict
 	errors.As(err, &taken)
 	a.memory.setForeign(k, owner.UID, taken, a.clock.Now())
@@ -62,16 +66,6 @@ func (a *Applier) storeRevision(ctx context.Context, owner desired.Owner, id des
 	})
 }
 
-// ReclaimRevision gives a revision back its reference to the application, unless somebody
-// takes it away again and again: the next look will do.
-func (a *Applier) ReclaimRevision(ctx context.Context, owner desired.Owner, revision *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
-	k := key{desired.ID{Kind: desired.KindRevision, Name: revision.Name}, owner.Namespace}
-	if wait, _ := a.memory.mayRepair(k, owner.UID, a.clock.Now()); wait > 0 {
-		return revision, nil
-	}
-	return a.claimRevision(ctx, owner, revision, map[string]any{})
-}
-
 // claimRevision changes a revision that may have lost its reference, which it gets back.
 func (a *Applier) claimRevision(ctx context.Context, owner desired.Owner, revision *appsv1.ControllerRevision, change map[string]any) (*appsv1.ControllerRevision, error) {
 	if metav1.GetControllerOfNoCopy(revision) == nil {
@@ -82,7 +76,7 @@ func (a *Applier) claimRevision(ctx context.Context, owner desired.Owner, revisi
 		if metadata == nil {
 			metadata = map[string]any{}
 		}
-		metadata["ownerReferences"] = append(slices.Clone(revision.OwnerReferences), desired.OwnerReference(owner))
+		metadata["ownerReferences"] = withReference(owner, revision.OwnerReferences)
 		change["metadata"] = metadata
 	}
 	return a.patchRevision(ctx, owner, revision, change)
@@ -91,6 +85,22 @@ func (a *Applier) claimRevision(ctx context.Context, owner desired.Owner, revisi
 // RenumberRevision gives a revision another number: its spec is the current one again.
 func (a *Applier) RenumberRevision(ctx context.Context, owner desired.Owner, revision *appsv1.ControllerRevision, number int64) (*appsv1.ControllerRevision, error) {
 	return a.patchRevision(ctx, owner, revision, map[string]any{"revision": number})
+}
+
+// NoteJobs writes on a revision again which jobs are in its spec, unless somebody changes
+// that again and again: the next look will do.
+func (a *Applier) NoteJobs(ctx context.Context, owner desired.Owner, revision *appsv1.ControllerRevision, jobs []string) (*appsv1.ControllerRevision, error) {
+	k := key{desired.ID{Kind: desired.KindRevision, Name: revision.Name}, owner.Namespace}
+	if wait, _ := a.memory.mayRepair(k, owner.UID, a.clock.Now()); wait > 0 {
+		return revision, nil
+	}
+	var note any // a null takes it away
+	if len(jobs) > 0 {
+		note = strings.Join(jobs, ",")
+	}
+	return a.patchRevision(ctx, owner, revision, map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{appsapi.AnnotationJobSpec: note}},
+	})
 }
 
 // MarkHealthy notes on a revision that everything was ready with it.

@@ -173,16 +173,18 @@ func rivalPaths(at fieldpath.Path, field string, want, live any) []fieldpath.Pat
 }
 
 // namesakes are ports of others that have the name of one of ours: names are unique, and
-// a port whose number was changed is another port to the API server.
+// a port whose number was changed is another port to the API server. In a Service a port
+// without a name has to be the only one, so there it is a namesake of every other.
 func namesakes(at fieldpath.Path, want, live []any) []fieldpath.Path {
 	var found []fieldpath.Path
 	for _, e := range live {
 		theirs := e.(map[string]any)
 		keys := keysOf("ports", theirs)
-		named, same := false, false
+		_, ofContainer := theirs["containerPort"]
+		named, same := !ofContainer && theirs["name"] == nil, false
 		for _, w := range want {
 			ours := w.(map[string]any)
-			named = named || ours["name"] != nil && ours["name"] == theirs["name"]
+			named = named || ours["name"] != nil && ours["name"] == theirs["name"] || !ofContainer && nameless(keys, ours, live)
 			same = same || sameKeys(keys, ours, theirs)
 		}
 		if named && !same {
@@ -190,6 +192,15 @@ func namesakes(at fieldpath.Path, want, live []any) []fieldpath.Path {
 		}
 	}
 	return found
+}
+
+// nameless says whether a port of ours would have no name: we give it none, and nobody else
+// has.
+func nameless(keys []string, ours map[string]any, live []any) bool {
+	return ours["name"] == nil && !slices.ContainsFunc(live, func(e any) bool {
+		l := e.(map[string]any)
+		return sameKeys(keys, ours, l) && l["name"] != nil
+	})
 }
 
 func step(at fieldpath.Path, next fieldpath.PathElement) fieldpath.Path {

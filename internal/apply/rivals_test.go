@@ -100,6 +100,18 @@ var edits = map[string]struct {
 		spec: `{image: nginx, ports: [{name: http, port: 80}]}`,
 		edit: `service: {ports: [{$patch: replace}, {name: http, port: 81, protocol: TCP}]}`,
 	},
+	"Service: number of a port without a name": {
+		spec: `{image: nginx, ports: [{port: 80}]}`,
+		edit: `service: {ports: [{$patch: replace}, {port: 81, protocol: TCP}]}`,
+	},
+	"Service: number and name of a port without a name": {
+		spec: `{image: nginx, ports: [{port: 80}]}`,
+		edit: `service: {ports: [{$patch: replace}, {name: theirs, port: 81, protocol: TCP}]}`,
+	},
+	"Service: a port without a name": {
+		spec: `{image: nginx, ports: [{name: http, port: 80}]}`,
+		edit: `service: {ports: [{$patch: replace}, {port: 81, protocol: TCP}]}`,
+	},
 	"container: another port of the same name": {
 		spec: `{image: nginx, ports: [{name: http, port: 80}]}`,
 		edit: `container: {ports: [{$patch: replace}, {name: http, containerPort: 81, protocol: TCP}]}`,

@@ -19,6 +19,9 @@ type Owner struct {
 	APIVersion, Kind string
 	Namespace, Name  string
 	UID              types.UID
+	// Generation is that of the spec that the children are made from, 0 if it does not
+	// matter.
+	Generation int64
 }
 
 // ID tells children apart within a namespace.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,6 +78,13 @@ func renderDeployment(a application, c appsapi.Component, name string, live *app
 	config, err := gatedConfig(d, d.ObjectMetaApplyConfiguration, template, g, undo)
 	if err != nil {
 		return nil, err
+	}
+	if live != nil && !config.ReplacesPods(live) && !slices.Equal(dependsOn(live), edges) {
+		// Its pods were made with these edges: somebody else has written others on it, which
+		// nothing ever needed.
+		live = live.DeepCopy()
+		live.Annotations[appsapi.AnnotationDependsOn] = strings.Join(edges, ",")
+		return renderDeployment(a, c, name, live)
 	}
 	// A field that we once set and no longer send would fall back to 1. So the live count
 	// goes along, pinned by the resourceVersion of the apply, but is not held.

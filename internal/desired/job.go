@@ -68,11 +68,10 @@ func job(a application, c appsapi.Component, name, spec string) Child {
 			WithAnnotations(map[string]string{appsapi.AnnotationJobSpec: spec}).
 			WithOwnerReferences(ownerReference(a.Owner)).
 			WithSpec(batchv1ac.JobSpec().WithBackoffLimit(backoffLimit(c)).WithActiveDeadlineSeconds(activeDeadline(c)))
-		edges := dependencies(c)
+		current, _ := live.(*batchv1.Job)
 		var template *corev1ac.PodTemplateSpecApplyConfiguration
 		var err error
-		if current, ok := live.(*batchv1.Job); ok && current != nil {
-			edges = dependsOn(current)
+		if current != nil {
 			template, err = convert[corev1ac.PodTemplateSpecApplyConfiguration](current.Spec.Template)
 		} else {
 			template, err = jobTemplate(a, workload, c)
@@ -80,10 +79,18 @@ func job(a application, c appsapi.Component, name, spec string) Child {
 		if err != nil {
 			return nil, err
 		}
-		annotate(j.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, edges)
+		annotate(j.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, dependencies(c))
 		config, err := newConfig(j, j.ObjectMetaApplyConfiguration)
 		if err != nil {
 			return nil, err
+		}
+		if applied := appliedAs(current); applied != "" && applied != config.Hash() {
+			// Made with other edges than those of the spec: they are what its pods need.
+			delete(j.Annotations, appsapi.AnnotationDependsOn)
+			annotate(j.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, dependsOn(current))
+			if config, err = newConfig(j, j.ObjectMetaApplyConfiguration); err != nil {
+				return nil, err
+			}
 		}
 		config.carry = func() { j.Spec.WithTemplate(template) }
 		return config, nil
@@ -140,4 +147,12 @@ func activeDeadline(c appsapi.Component) int64 {
 		return int64(*s)
 	}
 	return defaultActiveDeadline
+}
+
+// appliedAs is the hash of the configuration that made a Job what it is, if it is known.
+func appliedAs(current *batchv1.Job) string {
+	if current == nil {
+		return ""
+	}
+	return current.Annotations[appsapi.AnnotationApplied]
 }

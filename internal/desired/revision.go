@@ -27,13 +27,7 @@ func Revision(owner Owner, hash string, data []byte, number int64, jobs []string
 	r := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: owner.Namespace, Name: RevisionName(owner, hash),
-			Labels: map[string]string{
-				appsapi.LabelInstance:  owner.Name,
-				appsapi.LabelPartOf:    owner.Name,
-				appsapi.LabelManagedBy: appsapi.ManagedBy,
-				appsapi.LabelOwnerUID:  string(owner.UID),
-				appsapi.LabelOwnerKind: owner.Kind,
-			},
+			Labels:          OwnerLabels(owner),
 			OwnerReferences: []metav1.OwnerReference{OwnerReference(owner)},
 		},
 		Data:     runtime.RawExtension{Raw: data},
@@ -43,6 +37,17 @@ func Revision(owner Owner, hash string, data []byte, number int64, jobs []string
 		r.Annotations = map[string]string{appsapi.AnnotationJobSpec: strings.Join(jobs, ",")}
 	}
 	return r
+}
+
+// OwnerLabels say whose an object is, whatever it is.
+func OwnerLabels(owner Owner) map[string]string {
+	return map[string]string{
+		appsapi.LabelInstance:  owner.Name,
+		appsapi.LabelPartOf:    owner.Name,
+		appsapi.LabelManagedBy: appsapi.ManagedBy,
+		appsapi.LabelOwnerUID:  string(owner.UID),
+		appsapi.LabelOwnerKind: owner.Kind,
+	}
 }
 
 // OwnerReference is that of a revision.

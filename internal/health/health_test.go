@@ -37,6 +37,14 @@ func paused(d *appsv1.Deployment)   { d.Spec.Paused = true }
 func unseen(d *appsv1.Deployment)   { d.Status.ObservedGeneration = 3 }
 func deleting(d *appsv1.Deployment) { d.DeletionTimestamp = new(metav1.Now()) }
 
+// saying gives the condition that was added last another message.
+func saying(add func(*appsv1.Deployment), message string) func(*appsv1.Deployment) {
+	return func(d *appsv1.Deployment) {
+		add(d)
+		d.Status.Conditions[len(d.Status.Conditions)-1].Message = message
+	}
+}
+
 func condition(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason string) func(*appsv1.Deployment) {
 	return func(d *appsv1.Deployment) {
 		d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{
@@ -127,9 +135,26 @@ func TestOfDeployment(t *testing.T) {
 			want: Verdict{"Degraded", "RolloutTimedOut", timedOut},
 		},
 		"pods refused": {
-			obj: deployment(new(int32(3)), counts{}, condition("Progressing", "True", "ReplicaSetUpdated"), refused),
+			obj: deployment(new(int32(3)), counts{}, condition("Progressing", "True", "ReplicaSetUpdated"), saying(refused, "")),
 			want: Verdict{"Degraded", "ComponentDegraded",
 				"Deployment shop/web cannot create its pods: see the condition ReplicaFailure of the Deployment"},
+		},
+		"pods refused by a quota": {
+			obj: deployment(new(int32(3)), counts{}, saying(refused,
+				`pods "web-6d5f8b7c9-x2x4z" is forbidden: exceeded quota: small, requested: pods=1, used: pods=3, limited: pods=3`)),
+			want: Verdict{"Degraded", "ComponentDegraded", "Deployment shop/web cannot create its pods: exceeded quota: small"},
+		},
+		"pods refused by a policy": {
+			obj: deployment(new(int32(3)), counts{}, saying(refused,
+				`pods "web-6d5f8b7c9-x2x4z" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true (pod must set it)`)),
+			want: Verdict{"Degraded", "ComponentDegraded",
+				`Deployment shop/web cannot create its pods: violates PodSecurity "restricted:latest": runAsNonRoot != true (pod must set it)`},
+		},
+		"pods refused by a webhook": {
+			obj: deployment(new(int32(3)), counts{}, saying(refused,
+				`admission webhook "fridays.example.com" denied the request: web-6d5f8b7c9-x2x4z has to wait`)),
+			want: Verdict{"Degraded", "ComponentDegraded",
+				`Deployment shop/web cannot create its pods: admission webhook "fridays.example.com" denied the request: web has to wait`},
 		},
 		"pods were refused once": {
 			obj:  deployment(new(int32(3)), all, condition("ReplicaFailure", "False", "")),

@@ -109,7 +109,8 @@ func For(name string, revisions []*appsv1.ControllerRevision, limit int) Plan {
 		}
 	}
 	switch {
-	case plan.Current != nil && plan.Current == sorted[0]:
+	// Two of one number come from an operator that knew only of the other one.
+	case plan.Current != nil && plan.Current == sorted[0] && (len(sorted) == 1 || sorted[1].Revision < plan.Current.Revision):
 		plan.Number = plan.Current.Revision
 	case len(sorted) > 0:
 		plan.Number = sorted[0].Revision + 1

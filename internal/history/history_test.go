@@ -78,6 +78,7 @@ func TestFor(t *testing.T) {
 		"healthy, long ago":     {[]*appsv1.ControllerRevision{revision("a", 1, true), revision("b", 2, false), revision("now", 3, false)}, 1, "current now, number 3, healthy a, forget [b]"},
 		"room for the new one":  {[]*appsv1.ControllerRevision{revision("a", 1, true), revision("b", 2, true)}, 2, "current none, number 3, healthy b, forget [a]"},
 		"two of one number":     {[]*appsv1.ControllerRevision{revision("now", 2, false), revision("b", 2, false)}, 10, "current now, number 3, healthy none, forget []"},
+		"two, the other later":  {[]*appsv1.ControllerRevision{revision("now", 2, false), revision("z", 2, false)}, 10, "current now, number 3, healthy none, forget []"},
 		"only the applied spec": {[]*appsv1.ControllerRevision{revision("now", 1, false)}, 1, "current now, number 1, healthy none, forget []"},
 	}
 	for name, tc := range cases {

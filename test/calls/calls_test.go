@@ -37,7 +37,7 @@ func TestCalls(t *testing.T) {
 		play func()
 	}{
 		{"create", s.create}, {"create stacks", s.createStacks}, {"rest", s.rest}, {"restart", s.restart},
-		{"touch", s.touch}, {"touch stacks", s.touchStacks}, {"drift", s.drift},
+		{"touch", s.touch}, {"touch stacks", s.touchStacks}, {"confirm", s.confirm}, {"drift", s.drift},
 		{"update", s.update}, {"update stacks", s.updateStacks},
 	} {
 		start := time.Now()

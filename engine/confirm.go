@@ -1,0 +1,81 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/apply"
+)
+
+// confirm asks the API server once after a start, for an application that somebody has
+// worked on before and that is not at rest, whether what was read of it is still so. A cache
+// may begin with a list of the past, each kind with another one. Then an earlier spec would
+// be applied over the current one, with all preconditions met, or pods of an earlier spec
+// would count as those of the current one. From then on a cache only goes forward.
+func (r *reconciler[T]) confirm(ctx context.Context, app T, o *observed) error {
+	// Of what is new nothing is there to be mistaken about.
+	isNew := app.ApplicationStatus().ObservedGeneration == 0 && len(o.seen) == 0
+	present := r.written.isPresent(app.GetUID())
+	if isNew || present || atRest(app) && !r.writes(o) {
+		return nil
+	}
+	if err := r.same(ctx, app, r.kind.New()); err != nil {
+		return err
+	}
+	for _, c := range o.components {
+		if seen, ok := o.seen[c.Workload].(client.Object); ok {
+			live := &metav1.PartialObjectMetadata{}
+			live.SetGroupVersionKind(c.Workload.Kind)
+			if err := r.same(ctx, seen, live); err != nil {
+				return err
+			}
+		}
+	}
+	r.written.notePresent(app.GetUID())
+	return nil
+}
+
+// same reads an object anew. Only the generation has to be the same: a status may change
+// faster than anybody can look.
+func (r *reconciler[T]) same(ctx context.Context, seen, live client.Object) error {
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(seen), live); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get %T %s after a start: %w", seen, klog.KObj(seen), err)
+	}
+	if live.GetUID() != seen.GetUID() || live.GetGeneration() != seen.GetGeneration() {
+		return fmt.Errorf("%T %s: %w", seen, klog.KObj(seen), apply.ErrStale)
+	}
+	return nil
+}
+
+// atRest says whether the status claims that everything is done.
+func atRest(app Object) bool {
+	ready := meta.FindStatusCondition(app.ApplicationStatus().Conditions, appsapi.ConditionReady)
+	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == app.GetGeneration()
+}
+
+// writes says whether the spec asks for anything that is not there. What is deleted is
+// asked for where it is deleted.
+func (r *reconciler[T]) writes(o *observed) bool {
+	if h := o.history; r.kind.History != nil && (h.Current == nil || h.Current.Revision != h.Number) {
+		return true
+	}
+	for _, c := range o.components {
+		for _, child := range c.Children {
+			live := o.seen[child.ID]
+			if live == nil {
+				return true
+			}
+			config, err := child.Render(live)
+			if err != nil || config.Hash() != live.GetAnnotations()[appsapi.AnnotationApplied] {
+				return true
+			}
+		}
+	}
+	return false
+}
