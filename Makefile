@@ -72,6 +72,27 @@ test-e2e: images build ## Run the test cluster's own tests and the journeys on a
 	cd test/cluster && go test -count=1 -p 1 -parallel 8 -v -timeout 20m ./...
 	go test -count=1 -v -timeout 20m ./test/e2e
 
+# Everything that can go wrong: make faults (all), make faults PLANS=200 SEED=7 (a sample of the
+# plans), make faults REPLAY=<line> (one case), make faults KINDS=crash,travel (all of some kinds).
+PLANS ?=
+SEED ?= 1
+REPLAY ?=
+KINDS ?=
+WORKERS ?= 10
+FAULTS_OUT := $(CURDIR)/out/faults
+FAULTS_TEST := HOLDFAST_LONG=1 HOLDFAST_FAULTS_OUT=$(FAULTS_OUT) go test -count=1 -v -p 1 -timeout 4h
+.PHONY: faults
+faults: assets ## Crash, starve and mislead the operator at every write (an hour and a half; see above for samples)
+	rm -rf $(FAULTS_OUT)
+ifneq ($(REPLAY)$(PLANS)$(KINDS),)
+	$(FAULTS_TEST) ./test/faults -run TestPlans -plans=$(or $(PLANS),0) -seed=$(SEED) -kinds='$(KINDS)' -replay='$(REPLAY)' -workers=$(WORKERS)
+else
+	$(FAULTS_TEST) ./test/faults -plans=0 -seed=$(SEED) -workers=$(WORKERS) -clean=5
+	$(FAULTS_TEST) ./test/faults/environment
+	$(FAULTS_TEST) ./engine -run Interleav
+	go run ./test/faults/summary $(FAULTS_OUT) out/faults.json docs/reports/faults.md
+endif
+
 ##@ Measurements
 .PHONY: calls
 calls: assets ## Count what the operator asks of the API server and hold it against the budget

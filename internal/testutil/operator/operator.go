@@ -43,6 +43,8 @@ type Options struct {
 	Config *rest.Config
 	// Fast leaves the race detector out.
 	Fast bool
+	// Program is another build of the operator; "" builds it from this checkout.
+	Program string
 	// LeaderElection is off unless a test is about it.
 	LeaderElection bool
 }
@@ -70,12 +72,12 @@ func Start(t testing.TB, plane *controlplane.Plane, o Options) *Operator {
 // New prepares an operator that is started by the test itself.
 func New(t testing.TB, plane *controlplane.Plane, o Options) *Operator {
 	t.Helper()
-	program, err := build(t.Context(), o.Fast)
-	if err != nil {
-		t.Fatal(err)
+	if o.Program == "" {
+		o.Program = Build(t, o.Fast)
 	}
 	cfg := o.Config
 	if cfg == nil {
+		var err error
 		if cfg, err = plane.ConfigFor(User); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +92,7 @@ func New(t testing.TB, plane *controlplane.Plane, o Options) *Operator {
 		t.Fatal(err)
 	}
 	op := &Operator{Health: health, Process: &controlplane.Process{
-		Name: "operator", Path: program, Log: filepath.Join(dir, "operator.log"),
+		Name: "operator", Path: o.Program, Log: filepath.Join(dir, "operator.log"),
 		Args: append([]string{
 			"--kubeconfig=" + kubeconfig, "--health-address=" + health, "--metrics-address=0",
 			fmt.Sprintf("--leader-elect=%t", o.LeaderElection), "--leader-election-namespace=" + Namespace,
@@ -150,6 +152,16 @@ func (o *Operator) ready(ctx context.Context) bool {
 	}
 	defer func() { _ = response.Body.Close() }()
 	return response.StatusCode == http.StatusOK
+}
+
+// Build makes the program and returns its path.
+func Build(t testing.TB, fast bool) string {
+	t.Helper()
+	program, err := build(t.Context(), fast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
 }
 
 // build makes the program, or finds that it is up to date. Packages are tested at the

@@ -22,6 +22,14 @@ type State struct {
 // Events returns everything that was seen, in order.
 func (s State) Events() []Event { return slices.Clone(s.events) }
 
+// Last returns the newest event, if there is one.
+func (s State) Last() (Event, bool) {
+	if len(s.events) == 0 {
+		return Event{}, false
+	}
+	return s.events[len(s.events)-1], true
+}
+
 // Live returns the existing objects of a resource, sorted by key.
 func (s State) Live(resource schema.GroupVersionResource) []*unstructured.Unstructured {
 	live := s.live[resource]

@@ -35,6 +35,11 @@ type Watcher struct {
 // Start watches the resources in all namespaces. It returns when everything that exists
 // is known, or says at once which resource cannot be listed.
 func Start(ctx context.Context, cfg *rest.Config, resources ...schema.GroupVersionResource) (*Watcher, error) {
+	return StartIn(ctx, cfg, metav1.NamespaceAll, resources...)
+}
+
+// StartIn watches them in one namespace.
+func StartIn(ctx context.Context, cfg *rest.Config, namespace string, resources ...schema.GroupVersionResource) (*Watcher, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "holdfast-test-watcher"
 	client, err := dynamic.NewForConfig(cfg)
@@ -43,13 +48,13 @@ func Start(ctx context.Context, cfg *rest.Config, resources ...schema.GroupVersi
 	}
 	for _, resource := range resources {
 		// A reflector would try again for ever, in silence.
-		if _, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
+		if _, err := client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
 			return nil, fmt.Errorf("start watcher: list %s: %w", resource.GroupResource(), err)
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	w := &Watcher{seen: newRecorder(resources, time.Now), stop: cancel, stopped: ctx.Done()}
-	for _, s := range w.watch(ctx, client, resources) {
+	for _, s := range w.watch(ctx, client, namespace, resources) {
 		select {
 		case <-s.synced:
 		case <-ctx.Done():
@@ -62,13 +67,13 @@ func Start(ctx context.Context, cfg *rest.Config, resources ...schema.GroupVersi
 
 // watch starts one reflector per resource: client-go's own loop of list, watch, resume
 // and list again, which already knows all the ways in which a watch can end.
-func (w *Watcher) watch(ctx context.Context, client dynamic.Interface, resources []schema.GroupVersionResource) []*store {
+func (w *Watcher) watch(ctx context.Context, client dynamic.Interface, namespace string, resources []schema.GroupVersionResource) []*store {
 	// Its complaints come back in the error of WaitFor, where they help.
 	ctx = klog.NewContext(ctx, klog.New(nil))
 	stores := make([]*store, 0, len(resources))
 	for _, resource := range resources {
 		s := &store{recorder: w.seen, resource: resource, synced: make(chan struct{})}
-		reflector := cache.NewReflectorWithOptions(w.listWatch(client, resource), &unstructured.Unstructured{}, s,
+		reflector := cache.NewReflectorWithOptions(w.listWatch(client.Resource(resource).Namespace(namespace), resource), &unstructured.Unstructured{}, s,
 			cache.ReflectorOptions{Name: "watcher", TypeDescription: resource.String(), Backoff: backoff()})
 		w.running.Go(func() { reflector.RunWithContext(ctx) })
 		stores = append(stores, s)
@@ -82,14 +87,14 @@ func backoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.1, Cap: time.Second, Steps: math.MaxInt32}
 }
 
-func (w *Watcher) listWatch(client dynamic.Interface, resource schema.GroupVersionResource) *cache.ListWatch {
+func (w *Watcher) listWatch(client dynamic.ResourceInterface, resource schema.GroupVersionResource) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			list, err := client.Resource(resource).List(ctx, o)
+			list, err := client.List(ctx, o)
 			return list, w.troubles.note(resource, err)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			stream, err := client.Resource(resource).Watch(ctx, o)
+			stream, err := client.Watch(ctx, o)
 			return stream, w.troubles.note(resource, err)
 		},
 	}

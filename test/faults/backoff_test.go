@@ -1,0 +1,108 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/test/faults/proxy"
+	"github.com/holdfast-dev/holdfast/test/faults/report"
+)
+
+// TestBackoff refuses one write for a while, in every way, and sees that the operator asks
+// ever more rarely, says once why, and goes on when it may.
+func TestBackoff(t *testing.T) {
+	if !long() {
+		t.Skip("waits for a dozen retries: make faults runs it")
+	}
+	start := time.Now()
+	const lasts = 12 * time.Second
+	g := newGround(t, operator.Build(t, true))
+	var mu sync.Mutex
+	seen, failed := map[string]int{}, 0
+	together(t, len(codes), func(t *testing.T, i int) {
+		var tries []time.Time
+		w := newWorld(t, g)
+		code, _ := strconv.Atoi(codes[i]) // 0 for a reset
+		over := make(chan struct{})
+		_, err := w.play(t.Context(), scenario[0], trouble{
+			begin: func() {
+				w.arm(func(write proxy.Write) *proxy.Fault {
+					if !strings.HasPrefix(write.String(), "apply:deployments.apps/solo:") {
+						return nil
+					}
+					select {
+					case <-over:
+						return nil
+					default:
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					tries = append(tries, time.Now())
+					return &proxy.Fault{Withheld: true, Code: code, Reset: code == 0}
+				})
+			},
+			meanwhile: func(ctx context.Context) error {
+				wait(ctx, lasts)
+				close(over)
+				return nil
+			},
+		})
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			t.Errorf("%s: %v", codes[i], err)
+		}
+		if why := tooOften(tries); why != "" {
+			t.Errorf("%s: %s", codes[i], why)
+		}
+		if n := w.warnings(t); n > 1 {
+			t.Errorf("%s: %d warnings about one cause", codes[i], n)
+		}
+		if t.Failed() {
+			failed++
+		}
+		seen[codes[i]] = len(tries)
+	})
+	report.Since(t, start, report.Row{Test: "4 refused for a while", Generated: len(codes), Run: len(codes), Failed: failed,
+		Seen: fmt.Sprintf("tries within %s: %v", lasts, seen)})
+}
+
+// tooOften says what is wrong with the times between tries: they must grow, up to 5 s.
+func tooOften(tries []time.Time) string {
+	if len(tries) < 3 {
+		return fmt.Sprintf("%d tries prove nothing", len(tries))
+	}
+	if len(tries) > 20 {
+		return fmt.Sprintf("%d tries", len(tries))
+	}
+	first, last := tries[1].Sub(tries[0]), tries[len(tries)-1].Sub(tries[len(tries)-2])
+	if last < 2*first && last < 900*time.Millisecond { // a server that names a time is asked then
+		return fmt.Sprintf("the first pause was %s, the last %s", first, last)
+	}
+	return ""
+}
+
+// warnings counts the events that are about something wrong.
+func (w *world) warnings(t *testing.T) int {
+	t.Helper()
+	var events eventsv1.EventList
+	if err := w.List(t.Context(), &events, client.InNamespace(w.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for i := range events.Items {
+		if e := &events.Items[i]; e.Type == "Warning" && e.Regarding.Kind == "AppService" {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,132 @@
+package faults
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParsePlan(t *testing.T) {
+	for _, line := range []string{
+		"crash,install-stack,apply:deployments.apps/shop-web:1,before", "crash2,upgrade,apply:deployments.apps/solo:1,after,2,before",
+		"lost,scale,patch:controllerrevisions.apps:1", "error,edge,create:secrets:1,reset", "travel,rename,15,apps",
+		"unseen,delete,pods", "lag,config,300", "relist,conflict",
+	} {
+		p, err := parsePlan(line)
+		if err != nil || p.String() != line {
+			t.Errorf("%s is read as %s, %v", line, p, err)
+		}
+	}
+	for line, want := range map[string]string{
+		"boom,upgrade,x":       "is no plan",
+		"crash":                "is no plan",
+		"crash,nowhere,x,y":    `no step "nowhere"`,
+		"crash,upgrade,x":      "has 2 arguments",
+		"relist,upgrade,extra": "has 0 arguments",
+	} {
+		if _, err := parsePlan(line); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", line, err, want)
+		}
+	}
+}
+
+// TestGenerate sees that every write meets every way to go wrong, and that a seed draws the
+// same plans again.
+func TestGenerate(t *testing.T) {
+	writes := map[string][]string{"upgrade": {"a", "b"}, "scale": {"c"}}
+	plans := generate(writes, 7)
+	counts := map[string]int{}
+	distinct := map[string]bool{}
+	for _, p := range plans {
+		counts[p.kind]++
+		distinct[p.String()] = true
+	}
+	steps := len(scenario)
+	want := map[string]int{
+		crash: 3 * 3, crash2: 3, lost: 3, refuse: 3 * len(codes), travel: steps * len(moments) * len(pasts),
+		unseen: steps * len(resources), lag: 2 * steps, relist: steps,
+	}
+	if diff := cmp.Diff(want, counts); diff != "" {
+		t.Error(diff)
+	}
+	if len(distinct) != len(plans) {
+		t.Errorf("%d of %d plans are different", len(distinct), len(plans))
+	}
+	lines := func(plans []plan) (all []string) {
+		for _, p := range plans {
+			all = append(all, p.String())
+		}
+		return all
+	}
+	if diff := cmp.Diff(lines(plans), lines(generate(writes, 7))); diff != "" {
+		t.Error(diff)
+	}
+	drawn := sample(plans, 56, 7)
+	byStep := map[string]int{}
+	distinct = map[string]bool{}
+	for _, p := range drawn {
+		byStep[p.step]++
+		distinct[p.String()] = true
+	}
+	if len(distinct) != 56 || byStep["upgrade"] != 4 || byStep["delete-again"] != 4 {
+		t.Errorf("%d different plans, by step %v", len(distinct), byStep)
+	}
+	if diff := cmp.Diff(lines(drawn), lines(sample(plans, 56, 7))); diff != "" {
+		t.Error(diff)
+	}
+	if got := len(sample(plans, len(plans)+1, 7)); got != len(plans) {
+		t.Errorf("drew %d of %d plans", got, len(plans))
+	}
+}
+
+func TestWritesAreKnown(t *testing.T) {
+	writes, err := parseWrites(knownWrites)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(knownWrites, printWrites(writes)); diff != "" {
+		t.Errorf("testdata/writes.txt has steps that the scenario lacks, or another order: %s", diff)
+	}
+	for _, s := range scenario {
+		if len(writes[s.name]) == 0 {
+			t.Errorf("testdata/writes.txt has no write of %s: go test ./test/faults -run TestPlans -update", s.name)
+		}
+	}
+}
+
+// TestPool sees that no plan is forgotten.
+func TestPool(t *testing.T) {
+	plans := []plan{{relist, "scale", nil}, {relist, "edge", nil}, {lag, "scale", []string{"1"}}}
+	p := newPool(plans)
+	first := p.next()
+	if diff := cmp.Diff(map[string]string{"scale": "relist,scale", "edge": "relist,edge"}, inLines(first)); diff != "" {
+		t.Error(diff)
+	}
+	// The run ended in scale: edge was not played.
+	p.done(t, result{plan: first["scale"]})
+	delete(first, "scale")
+	p.giveBack(first)
+	second := p.next()
+	if diff := cmp.Diff(map[string]string{"scale": "lag,scale,1", "edge": "relist,edge"}, inLines(second)); diff != "" {
+		t.Error(diff)
+	}
+	for _, plan := range second {
+		p.done(t, result{plan: plan, missed: plan.kind == relist})
+	}
+	if p.left != 0 || len(p.next()) != 0 {
+		t.Errorf("%d plans left", p.left)
+	}
+	counts := p.tally()
+	if counts[relist].run != 2 || len(counts[relist].missed) != 1 || counts[lag].run != 1 {
+		t.Errorf("counted %+v %+v", counts[relist], counts[lag])
+	}
+}
+
+func inLines(plans map[string]plan) map[string]string {
+	lines := map[string]string{}
+	for step, p := range plans {
+		lines[step] = p.String()
+	}
+	return lines
+}

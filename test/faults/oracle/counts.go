@@ -1,0 +1,60 @@
+package oracle
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
+)
+
+// Counts say how often each object was created and deleted. Pods and ReplicaSets are
+// counted by what they were made for.
+type Counts map[string][2]int
+
+// CountsOf counts what a watch saw.
+func CountsOf(events []watcher.Event) Counts {
+	counts := Counts{}
+	for i := range events {
+		e := &events[i]
+		name := e.Object.GetKind() + "/" + e.Object.GetName()
+		switch e.Object.GetKind() {
+		case "Pod":
+			name = "Pod of " + e.Object.GetLabels()["apps.holdfast.dev/workload"]
+		case "ReplicaSet", "ControllerRevision":
+			name = e.Object.GetKind() + " of " + controllerOf(e.Object).Name
+		}
+		c := counts[name]
+		switch e.Type {
+		case watch.Added:
+			c[0]++
+		case watch.Deleted:
+			c[1]++
+		default:
+			continue
+		}
+		counts[name] = c
+	}
+	return counts
+}
+
+// Diff says in lines how counts differ from those of clean runs, which may differ among
+// themselves.
+func (c Counts) Diff(clean ...Counts) []string {
+	var lines []string
+	names := both(c, nil)
+	for _, other := range clean {
+		for name := range other {
+			names[name] = true
+		}
+	}
+	for name := range names {
+		if !slices.ContainsFunc(clean, func(other Counts) bool { return other[name] == c[name] }) {
+			lines = append(lines, fmt.Sprintf("%s was created %d and deleted %d times, in a clean run %d and %d",
+				name, c[name][0], c[name][1], clean[0][name][0], clean[0][name][1]))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}

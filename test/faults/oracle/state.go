@@ -1,0 +1,188 @@
+// Package oracle judges what an operator did, from what an independent watch saw and from
+// the audit log of the API server. It knows the API of Holdfast and nothing of how the
+// operator works.
+//
+// Safety rule: an oracle that cannot decide says that something is wrong.
+package oracle
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// State is what there is in a namespace: by the name of each object its fields, each as a
+// path and a value. Names that are drawn by chance are replaced by what they stand for.
+type State map[string]map[string]string
+
+// StateOf reads objects of one namespace.
+func StateOf(namespace string, objects []*unstructured.Unstructured) State {
+	names := naming(objects)
+	replace := []string{namespace, "$NS"}
+	for uid, name := range names {
+		replace = append(replace, string(uid), "$UID("+name+")")
+	}
+	known := strings.NewReplacer(replace...)
+	state := State{}
+	for _, o := range objects {
+		if o.GetKind() == "ConfigMap" && o.GetName() == "kube-root-ca.crt" {
+			continue // everybody has it
+		}
+		fields := map[string]string{}
+		flatten("", withoutClock(o), func(path, value string) {
+			fields[known.Replace(path)] = known.Replace(value)
+		})
+		state[names[o.GetUID()]] = fields
+	}
+	return state
+}
+
+// withoutClock drops the times of the books and gives their entries names.
+func withoutClock(o *unstructured.Unstructured) map[string]any {
+	content := maps.Clone(o.Object)
+	metadata := maps.Clone(content["metadata"].(map[string]any))
+	content["metadata"] = metadata
+	books := map[string]any{}
+	for _, entry := range o.GetManagedFields() {
+		name := fmt.Sprintf("%s %s %s", entry.Manager, entry.Operation, entry.Subresource)
+		if entry.FieldsV1 != nil {
+			books[name] = entry.FieldsV1.GetRawString()
+		}
+	}
+	metadata["managedFields"] = books
+	return content
+}
+
+func flatten(path string, value any, leaf func(path, value string)) {
+	switch v := value.(type) {
+	case map[string]any:
+		for k, child := range v {
+			flatten(path+"."+k, child, leaf)
+		}
+	case []any:
+		for i, child := range v {
+			flatten(fmt.Sprintf("%s[%s]", path, element(i, child)), child, leaf)
+		}
+	case string:
+		leaf(path, v)
+	default:
+		text, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // it came from JSON
+		}
+		leaf(path, string(text))
+	}
+}
+
+// element names a condition by its type, anything else by its place.
+func element(i int, child any) string {
+	if m, ok := child.(map[string]any); ok && m["status"] != nil {
+		if t, ok := m["type"].(string); ok {
+			return t
+		}
+	}
+	return fmt.Sprint(i)
+}
+
+// Reference is what clean runs have in common.
+type Reference struct {
+	states []State
+	// mask has the fields, by kind and path, that differ between clean runs.
+	mask map[string]bool
+}
+
+// Clock and count of every object: they differ by nature, also where by chance they did not.
+var always = []string{".metadata.resourceVersion", ".metadata.uid", ".metadata.creationTimestamp"}
+
+// Learn compares clean runs. They must agree on which objects there are.
+func Learn(states ...State) (Reference, error) {
+	r := Reference{states: states, mask: map[string]bool{}}
+	for name := range states[0] {
+		for _, path := range always {
+			r.mask[kindOf(name)+path] = true
+		}
+	}
+	for _, s := range states[1:] {
+		if a, b := slices.Sorted(maps.Keys(states[0])), slices.Sorted(maps.Keys(s)); !slices.Equal(a, b) {
+			return r, fmt.Errorf("clean runs end with different objects:\n%s\n%s", strings.Join(a, " "), strings.Join(b, " "))
+		}
+		for name, fields := range s {
+			for path := range both(states[0][name], fields) {
+				if before, ok := states[0][name][path]; !ok || before != fields[path] || !has(fields, path) {
+					r.mask[kindOf(name)+path] = true
+				}
+			}
+		}
+	}
+	return r, nil
+}
+
+// Masked are the fields that are not compared, by kind and path.
+func (r Reference) Masked() []string { return slices.Sorted(maps.Keys(r.mask)) }
+
+// Join makes references of several moments share what they do not compare: what differs at
+// one moment may differ at all.
+func Join(references []Reference) {
+	all := map[string]bool{}
+	for _, r := range references {
+		maps.Copy(all, r.mask)
+	}
+	for i := range references {
+		references[i].mask = all
+	}
+}
+
+// Diff says in lines how a state differs from the reference.
+func (r Reference) Diff(got State) []string {
+	want := r.states[0]
+	var lines []string
+	for name := range both(want, got) {
+		switch {
+		case want[name] == nil:
+			lines = append(lines, name+" should not exist")
+		case got[name] == nil:
+			lines = append(lines, name+" is missing")
+		default:
+			for path := range both(want[name], got[name]) {
+				if a, b := want[name][path], got[name][path]; a != b && !r.mask[kindOf(name)+path] {
+					lines = append(lines, fmt.Sprintf("%s%s is %q, in a clean run %q", name, path, b, a))
+				}
+			}
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func kindOf(name string) string {
+	kind, _, _ := strings.Cut(name, "/")
+	return kind
+}
+
+func has(m map[string]string, k string) bool {
+	_, ok := m[k]
+	return ok
+}
+
+func both[V any](a, b map[string]V) map[string]bool {
+	keys := map[string]bool{}
+	for k := range a {
+		keys[k] = true
+	}
+	for k := range b {
+		keys[k] = true
+	}
+	return keys
+}
+
+func controllerOf(o *unstructured.Unstructured) metav1.OwnerReference {
+	if ref := metav1.GetControllerOf(o); ref != nil {
+		return *ref
+	}
+	return metav1.OwnerReference{}
+}

@@ -1,0 +1,51 @@
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// plan is one thing that goes wrong in one step of the scenario. Its line plays it again:
+//
+//	crash,install-stack,apply:deployments.apps/shop-web:1,before
+type plan struct {
+	kind, step string
+	args       []string
+}
+
+// The kinds of plans, and what their arguments are.
+const (
+	crash  = "crash"  // write, mode
+	crash2 = "crash2" // write, mode, how many writes of the next life later, mode
+	lost   = "lost"   // write: carried out, answered 504
+	refuse = "error"  // write, code or reset: not carried out
+	travel = "travel" // how much of the step is shown (percent), whose past: a restart into the past
+	unseen = "unseen" // resource: nothing is seen of it during the step
+	lag    = "lag"    // milliseconds: everything is seen late
+	relist = "relist" // every watch expires again and again
+)
+
+var kindsOfPlans = []string{crash, crash2, lost, refuse, travel, unseen, lag, relist}
+
+// modes of a crash.
+var modes = []string{"before", "unanswered", "after"}
+
+func (p plan) String() string {
+	return strings.Join(append([]string{p.kind, p.step}, p.args...), ",")
+}
+
+func parsePlan(line string) (plan, error) {
+	fields := strings.Split(strings.TrimSpace(line), ",")
+	if len(fields) < 2 || !slices.Contains(kindsOfPlans, fields[0]) {
+		return plan{}, fmt.Errorf("%q is no plan: it begins with one of %s and a step", line, strings.Join(kindsOfPlans, ", "))
+	}
+	if !slices.ContainsFunc(scenario, func(s step) bool { return s.name == fields[1] }) {
+		return plan{}, fmt.Errorf("the scenario has no step %q", fields[1])
+	}
+	want := map[string]int{crash: 2, crash2: 4, lost: 1, refuse: 2, travel: 2, unseen: 1, lag: 1, relist: 0}[fields[0]]
+	if len(fields)-2 != want {
+		return plan{}, fmt.Errorf("%q: a plan of kind %s has %d arguments after its step", line, fields[0], want)
+	}
+	return plan{kind: fields[0], step: fields[1], args: fields[2:]}, nil
+}

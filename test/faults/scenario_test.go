@@ -1,0 +1,223 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// step is one thing that a user does, and what must become of it. The steps of the scenario
+// follow each other; every plan strikes in one of them.
+type step struct {
+	name string
+	do   func(*user, context.Context) error
+	// want is the Ready condition of each application as "status/reason", "gone" for none.
+	want map[string]string
+}
+
+const (
+	ready    = "True/Reconciled"
+	conflict = "False/NameConflict"
+	gone     = "gone"
+)
+
+// user acts on one namespace.
+type user struct {
+	client.Client
+	namespace string
+}
+
+// only is the step for those who care for one application.
+func (s step) only(app string) step {
+	s.want = map[string]string{app: s.want[app]}
+	return s
+}
+
+var bothReady = map[string]string{"AppService/solo": ready, "AppStack/shop": ready}
+
+// scenario is what every user of an operator does sooner or later.
+var scenario = []step{
+	{"install-service", (*user).installService, map[string]string{"AppService/solo": ready}},
+	{"install-stack", (*user).installStack, bothReady},
+	{"upgrade", func(u *user, ctx context.Context) error {
+		return u.edit(ctx, func(app *appsapi.AppService) { app.Spec.Image = "shop/solo:2" },
+			func(components map[string]*appsapi.Component) {
+				components["api"].Service.Image = "shop/api:2"
+				components["web"].Service.Image = "shop/web:2"
+			})
+	}, bothReady},
+	{"scale", func(u *user, ctx context.Context) error {
+		return u.edit(ctx, func(app *appsapi.AppService) { app.Spec.Replicas = new(int32(1)) },
+			func(components map[string]*appsapi.Component) { components["web"].Service.Replicas = new(int32(3)) })
+	}, bothReady},
+	{"config", (*user).changeConfig, bothReady},
+	{"rename", func(u *user, ctx context.Context) error {
+		return u.edit(ctx, nil, func(components map[string]*appsapi.Component) {
+			components["web"].Name, components["web"].RenamedFrom = "front", "web"
+		})
+	}, bothReady},
+	{"remove", func(u *user, ctx context.Context) error {
+		return u.edit(ctx, nil, func(components map[string]*appsapi.Component) {
+			delete(components, "api")
+			components["front"].Bindings = []appsapi.Binding{{Component: "db"}}
+		})
+	}, bothReady},
+	{"edge", func(u *user, ctx context.Context) error {
+		return u.edit(ctx, nil, func(components map[string]*appsapi.Component) {
+			components["front"].Bindings, components["front"].DependsOn = nil, []string{"migrate"}
+		})
+	}, bothReady},
+	{"job-again", func(u *user, ctx context.Context) error {
+		return u.edit(ctx, nil, func(components map[string]*appsapi.Component) {
+			components["migrate"].Job.Args = []string{"--to=2"}
+		})
+	}, bothReady},
+	{"conflict", (*user).takeName, map[string]string{"AppService/solo": ready, "AppStack/shop": conflict}},
+	{"conflict-ends", func(u *user, ctx context.Context) error {
+		return u.Delete(ctx, &appsv1.Deployment{ObjectMeta: u.named("shop-cache")})
+	}, bothReady},
+	{"delete", (*user).deleteAll, map[string]string{"AppService/solo": gone, "AppStack/shop": gone}},
+	{"create-again", (*user).installAll, bothReady},
+	{"delete-again", (*user).deleteAll, map[string]string{"AppService/solo": gone, "AppStack/shop": gone}},
+}
+
+func (u *user) named(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: u.namespace, Name: name}
+}
+
+func (u *user) create(ctx context.Context, objects ...client.Object) error {
+	for _, o := range objects {
+		if err := u.Create(ctx, o); err != nil {
+			return fmt.Errorf("create %s: %w", o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func container(image string, from ...string) appsapi.ContainerSpec {
+	c := appsapi.ContainerSpec{Image: image}
+	for _, name := range from {
+		c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: name}}})
+	}
+	return c
+}
+
+func (u *user) installService(ctx context.Context) error {
+	app := &appsapi.AppService{ObjectMeta: u.named("solo")}
+	app.Spec.ContainerSpec = container("shop/solo:1")
+	app.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "password"}}}}
+	app.Spec.Replicas = new(int32(2))
+	app.Spec.Ports = []appsapi.Port{{Name: "http", Port: 80}}
+	return u.create(ctx,
+		&corev1.Secret{ObjectMeta: u.named("password"), StringData: map[string]string{"PASSWORD": "open"}},
+		&corev1.ConfigMap{ObjectMeta: u.named("settings"), Data: map[string]string{"COLOR": "red"}}, app)
+}
+
+// stack is of four: a store, a job that prepares it, and two that need both.
+func (u *user) stack() *appsapi.AppStack {
+	port := []appsapi.Port{{Name: "http", Port: 80}}
+	stack := &appsapi.AppStack{ObjectMeta: u.named("shop")}
+	stack.Spec.Components = []appsapi.Component{
+		{Name: "db", Service: &appsapi.ServiceComponent{ContainerSpec: container("shop/db:1"), Ports: port}},
+		{Name: "migrate", DependsOn: []string{"db"}, Job: &appsapi.JobComponent{ContainerSpec: container("shop/migrate:1")}},
+		{Name: "api", DependsOn: []string{"migrate"}, Bindings: []appsapi.Binding{{Component: "db"}},
+			Service: &appsapi.ServiceComponent{ContainerSpec: container("shop/api:1", "settings"), Ports: port, Replicas: new(int32(2))}},
+		{Name: "web", Bindings: []appsapi.Binding{{Component: "api"}},
+			Service: &appsapi.ServiceComponent{ContainerSpec: container("shop/web:1"), Ports: port, Replicas: new(int32(1))}},
+	}
+	return stack
+}
+
+func (u *user) installStack(ctx context.Context) error { return u.create(ctx, u.stack()) }
+
+// installAll is for what was deleted: its ConfigMaps and Secrets have stayed.
+func (u *user) installAll(ctx context.Context) error {
+	app := &appsapi.AppService{ObjectMeta: u.named("solo")}
+	app.Spec.ContainerSpec = container("shop/solo:1")
+	return u.create(ctx, app, u.stack())
+}
+
+// edit changes the specs. Components are found by name; a name that is taken out of the map
+// is taken out of the spec.
+func (u *user) edit(ctx context.Context, service func(*appsapi.AppService), stack func(map[string]*appsapi.Component)) error {
+	if service != nil {
+		app := &appsapi.AppService{ObjectMeta: u.named("solo")}
+		if err := u.Get(ctx, client.ObjectKeyFromObject(app), app); err != nil {
+			return err
+		}
+		before := app.DeepCopy()
+		service(app)
+		if err := u.Patch(ctx, app, client.MergeFrom(before)); err != nil {
+			return err
+		}
+	}
+	app := &appsapi.AppStack{ObjectMeta: u.named("shop")}
+	if err := u.Get(ctx, client.ObjectKeyFromObject(app), app); err != nil {
+		return err
+	}
+	before := app.DeepCopy()
+	byName := map[string]*appsapi.Component{}
+	for i := range app.Spec.Components {
+		byName[app.Spec.Components[i].Name] = &app.Spec.Components[i]
+	}
+	stack(byName)
+	kept := slices.Collect(maps.Values(byName))
+	var components []appsapi.Component
+	for i := range app.Spec.Components {
+		if slices.Contains(kept, &app.Spec.Components[i]) {
+			components = append(components, app.Spec.Components[i])
+		}
+	}
+	for name, c := range byName { // what is new
+		if !slices.ContainsFunc(components, func(k appsapi.Component) bool { return k.Name == name || k.RenamedFrom == name }) {
+			components = append(components, *c)
+		}
+	}
+	app.Spec.Components = components
+	return u.Patch(ctx, app, client.MergeFrom(before))
+}
+
+func (u *user) changeConfig(ctx context.Context) error {
+	settings := &corev1.ConfigMap{ObjectMeta: u.named("settings"), Data: map[string]string{"COLOR": "blue"}}
+	password := &corev1.Secret{ObjectMeta: u.named("password"), StringData: map[string]string{"PASSWORD": "sesame"}}
+	if err := u.Update(ctx, settings); err != nil {
+		return err
+	}
+	return u.Update(ctx, password)
+}
+
+// takeName lets somebody else have the name of a component that comes later.
+func (u *user) takeName(ctx context.Context) error {
+	labels := map[string]string{"app": "theirs"}
+	theirs := &appsv1.Deployment{ObjectMeta: u.named("shop-cache"), Spec: appsv1.DeploymentSpec{
+		Replicas: new(int32(0)),
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "theirs", Image: "their/cache:1"}}}},
+	}}
+	if err := u.create(ctx, theirs); err != nil {
+		return err
+	}
+	return u.edit(ctx, nil, func(components map[string]*appsapi.Component) {
+		components["cache"] = &appsapi.Component{Name: "cache", Service: &appsapi.ServiceComponent{ContainerSpec: container("shop/cache:1")}}
+	})
+}
+
+func (u *user) deleteAll(ctx context.Context) error {
+	for _, o := range []client.Object{&appsapi.AppService{ObjectMeta: u.named("solo")}, &appsapi.AppStack{ObjectMeta: u.named("shop")}} {
+		if err := u.Delete(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/test/faults/report"
+)
+
+// bug is a mistake that operators are known for, put into ours: a piece of its source is
+// replaced while it is built. plans are what has to bring it to light; none means that the
+// scenario alone does.
+type bug struct {
+	name     string
+	file     string
+	old, new string
+	plans    []string
+}
+
+var bugs = []bug{
+	{"adopts without looking whose it is", "internal/apply/ownership.go",
+		`case live.GetAnnotations()[appsapi.AnnotationAdopt] == "true":`, `case true:`, nil},
+	{"creates without a precondition", "internal/apply/apply.go",
+		`const createOnly = "1"`, `const createOnly = ""`, nil},
+	{"prunes before what takes its place is ready", "internal/rollout/prune.go",
+		`why, optional := p.reason(l)`, `why, optional := "", false`, nil},
+	{"deletes without a precondition", "internal/apply/remove.go",
+		`uid, resourceVersion := current.GetUID(), current.GetResourceVersion()
+	err = a.writer.Delete(ctx, current, client.Preconditions{UID: &uid, ResourceVersion: &resourceVersion},`,
+		`uid := current.GetUID()
+	err = a.writer.Delete(ctx, current,`, nil},
+	{"reports from a status that is behind", "internal/health/deployment.go",
+		`case d.Status.ObservedGeneration < d.Generation:`, `case false:`, nil},
+	{"creates again after a timeout without looking", "internal/apply/revisions.go",
+		`	if !apierrors.IsAlreadyExists(err) {`,
+		`	if apierrors.IsTimeout(err) {
+		revision.Name, revision.ResourceVersion = revision.Name+"-again", ""
+		return revision, a.writer.Create(ctx, revision, client.FieldOwner(appsapi.FieldManager))
+	}
+	if !apierrors.IsAlreadyExists(err) {`, []string{"lost,install-stack,create:controllerrevisions.apps:1"}},
+	{"asks again after a minute instead of watching", "engine/setup.go",
+		`for _, child := range children {
+		b = b.Watches(`, `for _, child := range children[1:] {
+		b = b.Watches(`, nil},
+	{"runs a job again for every change", "internal/desired/job.go",
+		`d.JobSpec = ownSpec(*c.Job)`, `d.JobSpec = digest([]byte(fmt.Sprint(ownSpec(*c.Job), a.Generation)))[:specHash]`, nil},
+	{"believes its first list of applications", "engine/confirm.go",
+		`	if isNew || `, `	if true || isNew || `, []string{"travel,upgrade,0,apps"}},
+	{"forgets that an answer was lost", "internal/apply/apply.go",
+		`a.memory.unsure(k, owner.UID)`, `_ = k`, []string{"lost,upgrade,apply:deployments.apps/solo:1", "lost,upgrade,apply:deployments.apps/shop-api:1"}},
+}
+
+// TestSeededBugs builds the operator with one mistake after the other, and sees that each
+// is found: an oracle that has never said no proves nothing.
+func TestSeededBugs(t *testing.T) {
+	if !long() {
+		t.Skip("builds the operator a dozen times: make faults runs it")
+	}
+	g := newGround(t, operator.Build(t, true))
+	r := &reference{}
+	r.learn(t, g, 2)
+	for _, b := range bugs {
+		program := b.build(t)
+		t.Run(strings.ReplaceAll(b.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			start := time.Now()
+			how := b.find(t, &ground{plane: g.plane, log: g.log, program: program}, r)
+			row := report.Row{Test: "seeded: " + b.name, Generated: 1, Run: 1, Seen: how}
+			if how == "" {
+				t.Error("was not found")
+				row.Failed = 1
+			} else {
+				t.Logf("found after %.1f s: %s", time.Since(start).Seconds(), how)
+			}
+			report.Since(t, start, row)
+		})
+	}
+}
+
+// find plays the scenario with the plans of a bug and returns what was seen of it, or "".
+func (b bug) find(t *testing.T, g *ground, r *reference) string {
+	plans := map[string][]plan{}
+	for _, line := range b.plans {
+		p, err := parsePlan(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans[p.step] = append(plans[p.step], p)
+	}
+	for try := range max(1, 3*min(1, len(plans))) {
+		w := newWorld(t, g)
+		for i, s := range scenario {
+			var wrong trouble
+			name := s.name
+			if waiting := plans[s.name]; len(waiting) > 0 {
+				p := waiting[try%len(waiting)]
+				wrong, name = w.trouble(p, &struck{}), p.String()
+			}
+			m, err := w.play(t.Context(), s, wrong)
+			if err != nil {
+				return fmt.Sprintf("%s: %s", name, firstLine(err.Error()))
+			}
+			if diff := r.compare(i, m); len(diff) > 0 {
+				return fmt.Sprintf("%s: divergent, %s", name, diff[0])
+			}
+		}
+	}
+	return ""
+}
+
+// firstLine is the sentence that says most: that of the first violation, if there is one.
+func firstLine(text string) string {
+	lines := strings.Split(text, "\n")
+	return strings.TrimSpace(lines[min(1, len(lines)-1)])
+}
+
+// build makes the operator with the mistake in it. The checkout stays as it is.
+func (b bug) build(t *testing.T) string {
+	t.Helper()
+	root, err := operator.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(root, b.file)
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(string(content), b.old) != 1 {
+		t.Fatalf("%s: %s does not have %q exactly once any more: put the mistake where the code is now", b.name, b.file, b.old)
+	}
+	dir := t.TempDir()
+	wrong := filepath.Join(dir, "wrong.go")
+	source := strings.Replace(string(content), b.old, b.new, 1)
+	if strings.Contains(b.new, "fmt.") && !strings.Contains(source, "\t\"fmt\"\n") {
+		source = strings.Replace(source, "import (\n", "import (\n\t\"fmt\"\n", 1)
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{file: wrong}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{wrong: []byte(source), filepath.Join(dir, "overlay.json"): overlay} {
+		if err := os.WriteFile(name, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program := filepath.Join(dir, "operator")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-overlay="+filepath.Join(dir, "overlay.json"), "-o", program, "./cmd/operator")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", b.name, err, out)
+	}
+	return program
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/test/faults/report"
+)
+
+func TestRun(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, content []byte) string {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	for i, r := range []report.Row{
+		{Test: "10 conflict storm", Generated: 1, Run: 1, Seconds: 300, Seen: "calm"},
+		{Test: "2 double crash", Generated: 175, Run: 170, Failed: 1, Seconds: 90, Seed: 7, Missed: []string{"crash2,x"}},
+		{Test: "seeded: forgets", Run: 1, Seconds: 12.4, Seen: "a|b"},
+	} {
+		content, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(string(rune('a'+i))+".json", content)
+	}
+	document := write("report.md", []byte("before\n"+figures+"old\n"+end+"between\n"+seeded+"old\n"+end+"after\n"))
+	all := filepath.Join(dir, "faults.out")
+	if err := run(dir, all, document); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Join([]string{
+		"before",
+		strings.TrimSpace(figures),
+		"| test | generated | run | failed | found nothing to strike | machine-minutes | seed | seen |",
+		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+		"| 2 double crash | 175 | 170 | 1 | 1 | 1.5 | 7 |  |",
+		"| 10 conflict storm | 1 | 1 | 0 | 0 | 5.0 | 0 | calm |",
+		"| all | 176 | 171 | 1 | 1 | 6.5 | | |",
+		strings.TrimSpace(end), "between",
+		strings.TrimSpace(seeded),
+		"| seeded bug | found | seconds | by |",
+		"| --- | --- | ---: | --- |",
+		`| forgets | yes | 12 | a\|b |`,
+		strings.TrimSpace(end), "after", "",
+	}, "\n")
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Error(diff)
+	}
+	var rows []report.Row
+	content, err := os.ReadFile(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(content, &rows); err != nil || len(rows) != 3 {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+	write("report.md", []byte("nothing to fill"))
+	if err := run(dir, all, document); err == nil {
+		t.Error("a report without marks must be refused")
+	}
+}

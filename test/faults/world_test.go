@@ -1,0 +1,222 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil"
+	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
+	"github.com/holdfast-dev/holdfast/test/faults/proxy"
+)
+
+// watched is what the independent observer sees: everything that the operator, or what it
+// makes, can consist of.
+var watched = []schema.GroupVersionResource{
+	appsapi.GroupVersion.WithResource("appservices"), appsapi.GroupVersion.WithResource("appstacks"),
+	{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "replicasets"},
+	{Group: "apps", Version: "v1", Resource: "controllerrevisions"},
+	{Group: "batch", Version: "v1", Resource: "jobs"}, {Group: "batch", Version: "v1", Resource: "cronjobs"},
+	{Version: "v1", Resource: "services"}, {Version: "v1", Resource: "pods"},
+	{Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "secrets"},
+	{Version: "v1", Resource: "persistentvolumeclaims"},
+}
+
+// ground is a control plane that many worlds share.
+type ground struct {
+	plane *controlplane.Plane
+	log   *audit.Log
+	// program is the operator that is run.
+	program string
+}
+
+func newGround(t *testing.T, program string) *ground {
+	t.Helper()
+	plane := testutil.ControlPlane(t, controlplane.Options{Audit: true, ExtraArgs: map[string][]string{
+		// The past must stay where it can be read.
+		"kube-apiserver": {"--etcd-compaction-interval=0"},
+	}})
+	operator.Install(t, plane)
+	if _, err := podsim.Start(t.Context(), plane.Config); err != nil {
+		t.Fatal(err)
+	}
+	log, err := audit.Open(plane.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &ground{plane: plane, log: log, program: program}
+}
+
+// world is one namespace with an operator of its own behind a proxy of its own. Worlds on
+// the same ground do not meet.
+type world struct {
+	*user
+	ground   *ground
+	proxy    *proxy.Proxy
+	operator *operator.Operator
+	account  string
+	seen     *watcher.Watcher
+
+	lastWrite atomic.Int64 // when the operator last asked for a change, in Unix nanoseconds
+	lives     sync.WaitGroup
+	ended     atomic.Bool
+}
+
+func newWorld(t *testing.T, g *ground) *world { return newWorldWith(t, g, operator.Options{}) }
+
+func newWorldWith(t *testing.T, g *ground, o operator.Options) *world {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	scheme := runtime.NewScheme()
+	must(clientgoscheme.AddToScheme(scheme))
+	must(appsapi.AddToScheme(scheme))
+	c, err := client.New(g.plane.Config, client.Options{Scheme: scheme})
+	must(err)
+	w := &world{user: &user{Client: c, namespace: testutil.Namespace(t, g.plane.Config)}, ground: g}
+	w.account = fmt.Sprintf("system:serviceaccount:%s:holdfast-operator", w.namespace)
+	must(w.admit(t.Context()))
+	cfg, err := g.plane.ConfigFor(w.account)
+	must(err)
+	w.proxy, err = proxy.Start(cfg)
+	must(err)
+	t.Cleanup(func() { _ = w.proxy.Stop() })
+	w.seen, err = watcher.StartIn(t.Context(), g.plane.Config, w.namespace, watched...)
+	must(err)
+	t.Cleanup(w.seen.Stop)
+	w.operator = operator.New(t, g.plane, w.options(w.proxy, o))
+	t.Cleanup(func() {
+		w.ended.Store(true)
+		w.lives.Wait()
+	})
+	w.arm(nil)
+	must(w.operator.Start())
+	must(w.operator.WaitReady(t.Context()))
+	return w
+}
+
+// options of an operator of this world behind a proxy.
+func (w *world) options(p *proxy.Proxy, o operator.Options) operator.Options {
+	o.Config, o.Program = p.Config, w.ground.program
+	o.Args = append(o.Args, "--namespaces="+w.namespace, "--leader-election-namespace="+w.namespace)
+	return o
+}
+
+// admit gives the operator of this world the rights of an installation, in its namespace
+// alone: anything beyond that is refused and seen.
+func (w *world) admit(ctx context.Context) error {
+	rights, err := kubernetes.NewForConfig(w.ground.plane.Config)
+	if err != nil {
+		return err
+	}
+	role, err := rights.RbacV1().Roles(operator.Namespace).Get(ctx, "holdfast-operator", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	own := &rbacv1.Role{ObjectMeta: w.named("holdfast-operator"), Rules: role.Rules}
+	if err := w.create(ctx, own); err != nil {
+		return err
+	}
+	for name, ref := range map[string]rbacv1.RoleRef{
+		"holdfast-operator-all": {APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "holdfast-operator"},
+		"holdfast-operator-own": {APIGroup: rbacv1.GroupName, Kind: "Role", Name: "holdfast-operator"},
+	} {
+		err := w.create(ctx, &rbacv1.RoleBinding{ObjectMeta: w.named(name), RoleRef: ref,
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: w.account}}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// arm lets strike choose what goes wrong, and notes when the operator writes.
+func (w *world) arm(strike func(proxy.Write) *proxy.Fault) {
+	w.proxy.Arm(func(write proxy.Write) *proxy.Fault {
+		w.note(write)
+		if strike == nil {
+			return nil
+		}
+		return strike(write)
+	})
+}
+
+// note notes that the operator writes; that it leads is no change.
+func (w *world) note(write proxy.Write) *proxy.Fault {
+	if !strings.HasPrefix(write.Resource, "leases") {
+		w.lastWrite.Store(time.Now().UnixNano())
+	}
+	return nil
+}
+
+// crash kills the operator, and starts it again as a kubelet would.
+func (w *world) crash() {
+	_ = w.operator.Kill() // it may be dead already
+	w.lives.Go(func() {
+		if !w.ended.Load() {
+			_ = w.operator.Start() // the next look at the world shows that it does not run
+		}
+	})
+}
+
+// conditionOf reads the Ready condition of an application as "status/reason".
+func conditionOf(s watcher.State, namespace, kind, name string) string {
+	resource := watched[0]
+	if kind == "AppStack" {
+		resource = watched[1]
+	}
+	o := s.Get(resource, namespace+"/"+name)
+	if o == nil {
+		return gone
+	}
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, condition := range conditions {
+		c := condition.(map[string]any)
+		if c["type"] != "Ready" {
+			continue
+		}
+		if c["observedGeneration"] != o.GetGeneration() {
+			return "about an old generation"
+		}
+		return fmt.Sprintf("%s/%s", c["status"], c["reason"])
+	}
+	return "none"
+}
+
+// terminating says whether a pod is still on its way out.
+func terminating(s watcher.State) bool {
+	for _, pod := range s.Live(corev1.SchemeGroupVersion.WithResource("pods")) {
+		if pod.GetDeletionTimestamp() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// controlled says whether an object is somebody's child of ours, or a grandchild.
+func controlled(o *unstructured.Unstructured) bool {
+	return o.GetLabels()[appsapi.LabelOwnerUID] != ""
+}
