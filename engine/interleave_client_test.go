@@ -1,0 +1,289 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/internal/apply"
+)
+
+// mistake is an engine that is wrong on purpose, so that a search can show that it would
+// notice.
+type mistake struct {
+	// blindApply sends applies without uid and resourceVersion.
+	blindApply bool
+	// blindDelete sends deletes without preconditions.
+	blindDelete bool
+	// noLiveRead answers from the cache what was asked of the API server.
+	noLiveRead bool
+	// deaf loses the updates of a kind that the cache sees.
+	deaf string
+}
+
+// loss is what becomes of the writes of one reconcile to one kind.
+type loss struct {
+	kind string
+	// lands says that the write is made and only its answer is lost.
+	lands bool
+}
+
+var errLost = errors.New("the connection was lost")
+
+// modelClient is the client of a manager: it reads what the cache shows and writes to the
+// truth.
+type modelClient struct {
+	client.Client // what is not played must not be called
+	w             *world
+	fails         *loss
+}
+
+func (c *modelClient) Scheme() *runtime.Scheme { return modelScheme }
+
+func (c *modelClient) Get(_ context.Context, name client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	r := ref{kindOf(obj), name.Name}
+	if r.kind == "" {
+		return notFound(ref{"Service", name.Name}) // there are none of this kind
+	}
+	v := c.w.feeds[r.kind].shown[r.name]
+	if v == nil {
+		return notFound(r)
+	}
+	shown := v.cached
+	if r.kind == "AppService" || r.kind == "AppStack" {
+		shown = copyOf(shown) // only children are shared
+	}
+	fill(obj, shown)
+	return nil
+}
+
+// fill makes one object what another one is.
+func fill(obj, from client.Object) { reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(from).Elem()) }
+
+var modelIndexes = map[string]client.IndexerFunc{indexOwner: ownersOf, indexWorkload: workloadOf}
+
+func (c *modelClient) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	feed := c.w.feeds[itemsOf(list)]
+	if feed == nil {
+		return nil // there are none of this kind
+	}
+	var items []client.Object
+	for _, name := range sortedKeys(feed.shown) {
+		items = append(items, feed.shown[name].cached)
+	}
+	return fillList(list, items, opts)
+}
+
+// itemsOf is the kind of what a list has.
+func itemsOf(list client.ObjectList) string {
+	return strings.TrimSuffix(reflect.TypeOf(list).Elem().Name(), "List")
+}
+
+// fillList puts into a list what it asks for.
+func fillList(list client.ObjectList, all []client.Object, opts []client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	var items []runtime.Object
+	for _, obj := range all {
+		if o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(obj.GetLabels())) {
+			continue
+		}
+		if o.FieldSelector == nil || indexed(obj, o) {
+			items = append(items, obj)
+		}
+	}
+	return meta.SetList(list, items)
+}
+
+func indexed(obj client.Object, o client.ListOptions) bool {
+	for _, want := range o.FieldSelector.Requirements() {
+		of, found := modelIndexes[want.Field], false
+		for _, value := range of(obj) {
+			found = found || value == want.Value
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// write makes one write, unless it is one that fails.
+func (c *modelClient) write(r ref, obj client.Object, do func() (*version, error)) error {
+	fails := c.fails != nil && c.fails.kind == r.kind
+	if fails && !c.fails.lands {
+		return errLost
+	}
+	v, err := do()
+	if err != nil {
+		return err
+	}
+	if fails {
+		return errLost
+	}
+	if v != nil {
+		answer := stripped(v.object)
+		answer.SetManagedFields(v.object.GetManagedFields())
+		fill(obj, answer)
+		c.w.digests.Store(v.number, v.digest)
+	}
+	return nil
+}
+
+func (c *modelClient) Create(_ context.Context, obj client.Object, _ ...client.CreateOption) error {
+	r := ref{kindOf(obj), obj.GetName()}
+	return c.write(r, obj, func() (*version, error) {
+		c.w.server.mu.Lock()
+		defer c.w.server.mu.Unlock()
+		return c.w.server.create(r, copyOf(obj))
+	})
+}
+
+func (c *modelClient) Patch(_ context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	var o client.PatchOptions
+	o.ApplyOptions(opts)
+	r := ref{kindOf(obj), obj.GetName()}
+	body, err := patch.Data(obj)
+	if err != nil {
+		return err
+	}
+	return c.write(r, obj, func() (*version, error) {
+		if patch.Type() != types.ApplyPatchType {
+			return c.w.server.patch(r, patch.Type(), body, o.FieldManager, false)
+		}
+		if c.w.mistake.blindApply {
+			body = withoutPreconditions(body)
+		}
+		return c.w.server.apply(r, body, o.FieldManager)
+	})
+}
+
+func withoutPreconditions(body []byte) []byte {
+	var content map[string]any
+	if err := json.Unmarshal(body, &content); err != nil {
+		panic(err)
+	}
+	delete(content["metadata"].(map[string]any), "uid")
+	delete(content["metadata"].(map[string]any), "resourceVersion")
+	out, err := json.Marshal(content)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+func (c *modelClient) Delete(_ context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	var o client.DeleteOptions
+	o.ApplyOptions(opts)
+	if c.w.mistake.blindDelete {
+		o.Preconditions = nil
+	}
+	policy := metav1.DeletePropagationBackground
+	if o.PropagationPolicy != nil {
+		policy = *o.PropagationPolicy
+	}
+	r := ref{kindOf(obj), obj.GetName()}
+	return c.write(r, obj, func() (*version, error) { return nil, c.w.server.delete(r, o.Preconditions, policy) })
+}
+
+func (c *modelClient) Status() client.SubResourceWriter { return modelStatus{c: c} }
+
+type modelStatus struct {
+	client.SubResourceWriter // what is not played must not be called
+	c                        *modelClient
+}
+
+func (s modelStatus) Patch(_ context.Context, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	r := ref{kindOf(obj), obj.GetName()}
+	body, err := patch.Data(obj)
+	if err != nil {
+		return err
+	}
+	return s.c.write(ref{"status", r.name}, obj, func() (*version, error) {
+		return s.c.w.server.patch(r, patch.Type(), body, "", true)
+	})
+}
+
+// modelReader reads the truth.
+type modelReader struct {
+	client.Reader // what is not played must not be called
+	w             *world
+}
+
+func (m modelReader) Get(ctx context.Context, name client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	m.w.reads.Add(1)
+	partial, only := obj.(*metav1.PartialObjectMetadata)
+	r := ref{kindOf(obj), name.Name}
+	if only {
+		r.kind = partial.GetObjectKind().GroupVersionKind().Kind
+	}
+	if m.w.mistake.noLiveRead && !only {
+		return (&modelClient{w: m.w}).Get(ctx, name, obj, opts...)
+	}
+	v := m.w.server.get(r)
+	if m.w.mistake.noLiveRead {
+		v = m.w.feeds[r.kind].shown[r.name]
+	}
+	if v == nil {
+		return notFound(r)
+	}
+	answer := stripped(v.object)
+	if only {
+		partial.SetUID(answer.GetUID())
+		partial.SetGeneration(answer.GetGeneration())
+		partial.SetDeletionTimestamp(answer.GetDeletionTimestamp())
+		partial.SetResourceVersion(answer.GetResourceVersion())
+		return nil
+	}
+	answer.SetManagedFields(v.object.GetManagedFields())
+	fill(obj, answer)
+	return nil
+}
+
+func (m modelReader) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	m.w.server.mu.Lock()
+	defer m.w.server.mu.Unlock()
+	var items []client.Object
+	for _, v := range m.w.server.sorted() {
+		if v.kind == itemsOf(list) {
+			items = append(items, stripped(v.object))
+		}
+	}
+	return fillList(list, items, opts)
+}
+
+// silent tells nobody.
+type silent struct{}
+
+func (silent) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
+
+// newMind is a reconciler that remembers nothing.
+func newMind[T Object](w *world, kind Kind[T], name string) *reconciler[T] {
+	c, live := &modelClient{w: w}, modelReader{w: w}
+	return &reconciler[T]{
+		kind: kind, gvk: emptyOf(name).GetObjectKind().GroupVersionKind(),
+		client: c, live: live, applier: apply.New(c, live, w), events: recorder{silent{}}, clock: w,
+		backoff:  &backoff{TypedRateLimiter: tries{}, unreachable: map[request]bool{}},
+		stale:    tries{},
+		written:  newWritten[T](),
+		contents: newContents(c, live, &contentKey{}),
+	}
+}
+
+// during makes the writes of one reconcile fail.
+func during(w *world, kind string, f *loss) {
+	c := w.services.client.(*modelClient)
+	if kind == "AppStack" {
+		c = w.stacks.client.(*modelClient)
+	}
+	c.fails = f
+}

@@ -1,0 +1,239 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+)
+
+// past is what the rules have to know of what was.
+type past struct {
+	created map[string]int      // creates of a child for one life of its owner
+	runs    map[string]int      // of jobs
+	ready   map[string]bool     // which component was ready as which generation has it, since there is that one
+	applied map[types.UID]int64 // the generation that pods were last made from
+	pasts   bool                // somebody has started anew from an old list
+	// specs of applications by UID and generation. They follow from the edits.
+	specs map[string]client.Object
+
+	actingUID        types.UID
+	actingGeneration int64
+}
+
+func newPast() past {
+	return past{created: map[string]int{}, runs: map[string]int{}, ready: map[string]bool{}, applied: map[types.UID]int64{}, specs: map[string]client.Object{}}
+}
+
+func (h *past) clone() past {
+	return past{maps.Clone(h.created), maps.Clone(h.runs), maps.Clone(h.ready), maps.Clone(h.applied), h.pasts, maps.Clone(h.specs), "", 0}
+}
+
+func (h *past) text() string { return fmt.Sprint(h.created, h.runs, h.ready, h.applied, h.pasts) }
+
+func specKey(uid types.UID, generation int64) string { return fmt.Sprintf("%s@%d", uid, generation) }
+
+func isApplication(obj client.Object) bool {
+	_, ok := obj.(Object)
+	return ok
+}
+
+func componentsOf(obj client.Object) []Component {
+	if stack, ok := obj.(*appsapi.AppStack); ok {
+		return stackKind.Components(stack)
+	}
+	return serviceKind.Components(obj.(*appsapi.AppService))
+}
+
+// judge looks at every change before it is made. Those of the operator have to follow the
+// rules.
+func (w *world) judge(verb string, before, after client.Object) {
+	if isApplication(after) && verb != "delete" {
+		w.specs[specKey(after.GetUID(), after.GetGeneration())] = after
+	}
+	if w.acting == (ref{}) || w.violated != "" {
+		return
+	}
+	rules := []func(string, client.Object, client.Object) string{w.onlyOurs, w.createdOnce, w.notWanted, w.noReturn, w.inOrder, w.readyMeansReady}
+	for _, rule := range rules {
+		if broken := rule(verb, before, after); broken != "" {
+			w.violated = fmt.Sprintf("%s %s by %s: %s", verb, ref{kindOf(after), after.GetName()}, w.acting, broken)
+			return
+		}
+	}
+}
+
+// onlyOurs: nothing is written that is somebody else's.
+func (w *world) onlyOurs(verb string, before, after client.Object) string {
+	if isApplication(after) {
+		if verb == "delete" || (ref{kindOf(after), after.GetName()}) != w.acting {
+			return "it is not its own"
+		}
+		return ""
+	}
+	if verb == "create" {
+		return ""
+	}
+	owner := metav1.GetControllerOfNoCopy(before)
+	switch {
+	case owner != nil && owner.UID == w.actingUID:
+	case owner == nil && before.GetLabels()[appsapi.LabelOwnerUID] == string(w.actingUID):
+	case owner == nil && before.GetAnnotations()[appsapi.AnnotationAdopt] == "true":
+	default:
+		return fmt.Sprintf("it is not that of %s", w.actingUID)
+	}
+	return ""
+}
+
+// createdOnce: a child is created once in the life of its owner. The one exception is an
+// operator that starts anew from a list of the past, when its owner is gone: no list tells
+// it what was, and the garbage collector takes away what it makes.
+func (w *world) createdOnce(verb string, _, after client.Object) string {
+	if verb != "create" {
+		return ""
+	}
+	key := fmt.Sprint(ref{kindOf(after), after.GetName()}, " for ", w.actingUID)
+	w.created[key]++
+	owner := w.server.objects[w.acting]
+	alive := owner != nil && owner.uid() == w.actingUID && !owner.deleting()
+	if w.created[key] > 1 && !w.in.again && (alive || !w.pasts) {
+		return fmt.Sprintf("that is number %d", w.created[key])
+	}
+	return ""
+}
+
+// notWanted: what the spec wants is not deleted.
+func (w *world) notWanted(verb string, _, after client.Object) string {
+	owner := w.server.objects[w.acting]
+	if verb != "delete" || owner == nil || owner.uid() != w.actingUID || owner.deleting() {
+		return ""
+	}
+	gvk := owner.object.GetObjectKind().GroupVersionKind()
+	o := desired.Owner{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: modelNamespace, Name: owner.name, UID: owner.uid()}
+	for _, c := range desired.For(o, componentsOf(owner.object), nil) {
+		for _, child := range c.Children {
+			if child.Kind.Kind == kindOf(after) && child.Name == after.GetName() {
+				return "the spec wants it"
+			}
+		}
+	}
+	return ""
+}
+
+// podsOf are what a workload makes pods of.
+func podsOf(obj client.Object) *corev1.PodTemplateSpec {
+	switch o := obj.(type) {
+	case *appsv1.Deployment:
+		return &o.Spec.Template
+	case *batchv1.Job:
+		return &o.Spec.Template
+	}
+	return nil
+}
+
+func imageOfComponent(c Component) string {
+	if c.Job != nil {
+		return c.Job.Image
+	}
+	return c.Service.Image
+}
+
+// inOrder: pods are made and replaced when everything that they depend on is ready, as the
+// spec that asks for these pods has it.
+func (w *world) inOrder(verb string, before, after client.Object) string {
+	template := podsOf(after)
+	if template == nil || verb == "delete" || verb == "update" && imageOf(podsOf(before)) == imageOf(template) {
+		return ""
+	}
+	// Of those who ask for these pods the last one counts: the same may come again.
+	var last client.Object
+	var needs []string
+	for _, spec := range w.specs {
+		if spec.GetUID() != w.actingUID || last != nil && last.GetGeneration() > spec.GetGeneration() {
+			continue
+		}
+		for _, c := range componentsOf(spec) {
+			if c.Name == after.GetLabels()[appsapi.LabelComponent] && imageOfComponent(c) == imageOf(template) {
+				last, needs = spec, c.DependsOn
+			}
+		}
+	}
+	if last == nil {
+		return "no spec asks for " + imageOf(template)
+	}
+	return w.notReady(last, needs)
+}
+
+// noReturn: pods of a spec are not replaced by those of an earlier one, however old what was
+// read is.
+func (w *world) noReturn(verb string, before, after client.Object) string {
+	if podsOf(after) == nil || verb == "delete" || verb == "update" && imageOf(podsOf(before)) == imageOf(podsOf(after)) {
+		return ""
+	}
+	if last := w.applied[after.GetUID()]; w.actingGeneration < last {
+		return fmt.Sprintf("generation %d goes over generation %d", w.actingGeneration, last)
+	}
+	w.applied[after.GetUID()] = w.actingGeneration
+	return ""
+}
+
+// markReady notes which components are ready as which generations have them.
+func (w *world) markReady() {
+	for _, v := range w.server.objects {
+		owner, have := metav1.GetControllerOfNoCopy(v.object), w.pods[v.uid()]
+		if owner == nil || !have.ready {
+			continue
+		}
+		for key, spec := range w.specs {
+			if spec.GetUID() != owner.UID {
+				continue
+			}
+			for _, c := range componentsOf(spec) {
+				if c.Name == v.object.GetLabels()[appsapi.LabelComponent] && imageOfComponent(c) == have.image {
+					w.ready[key+"/"+c.Name] = true
+				}
+			}
+		}
+	}
+}
+
+// notReady names the first of some components that was not ready since there is a spec.
+func (w *world) notReady(spec client.Object, names []string) string {
+	for _, name := range names {
+		if !w.ready[specKey(spec.GetUID(), spec.GetGeneration())+"/"+name] {
+			return fmt.Sprintf("%q was not ready as generation %d has it", name, spec.GetGeneration())
+		}
+	}
+	return ""
+}
+
+// readyMeansReady: Ready is said of a generation when all of it was.
+func (w *world) readyMeansReady(verb string, before, after client.Object) string {
+	app, ok := after.(Object)
+	if !ok || verb != "update" {
+		return ""
+	}
+	was := meta.FindStatusCondition(before.(Object).ApplicationStatus().Conditions, appsapi.ConditionReady)
+	c := meta.FindStatusCondition(app.ApplicationStatus().Conditions, appsapi.ConditionReady)
+	if c == nil || c.Status != metav1.ConditionTrue || was != nil && was.Status == c.Status && was.ObservedGeneration == c.ObservedGeneration {
+		return "" // nothing new is said
+	}
+	spec := w.specs[specKey(app.GetUID(), c.ObservedGeneration)]
+	if spec == nil {
+		return fmt.Sprintf("nobody knows generation %d", c.ObservedGeneration)
+	}
+	var names []string
+	for _, component := range componentsOf(spec) {
+		names = append(names, component.Name)
+	}
+	return w.notReady(spec, names)
+}

@@ -1,0 +1,347 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// The API server of the model. It keeps plain values, so that a state of the world can be
+// copied, and follows the real one in what the engine leans on; interleave_contract_test.go
+// says in what.
+
+// modelNamespace is the only one that the model has.
+const modelNamespace = "shop"
+
+// epoch is when the model begins. What the server stamps is stamped with it: the time that
+// passes must not make equal states different.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// numbers gives out resourceVersions. They are never given out twice in a search, also not
+// in branches that know nothing of each other, so that one tells what it is about.
+var numbers atomic.Int64
+
+func init() { numbers.Store(1000) }
+
+// ref is an object in the model.
+type ref struct{ kind, name string }
+
+func (r ref) String() string { return r.kind + "/" + r.name }
+
+// version is an object as it was at some moment. It is never changed.
+type version struct {
+	ref
+	object client.Object
+	cached client.Object // as caches keep it
+	number int64
+	digest string // of the content, without number and times
+	gone   bool   // this is how it looked last
+}
+
+func (v *version) uid() types.UID { return v.object.GetUID() }
+
+func (v *version) deleting() bool { return v.object.GetDeletionTimestamp() != nil }
+
+// modelKinds are the kinds that the model has, in the order in which steps are tried.
+var modelKinds = []struct {
+	name  string
+	group schema.GroupVersion
+	empty func() client.Object
+}{
+	{"AppService", appsapi.GroupVersion, func() client.Object { return &appsapi.AppService{} }},
+	{"AppStack", appsapi.GroupVersion, func() client.Object { return &appsapi.AppStack{} }},
+	{"ControllerRevision", appsv1.SchemeGroupVersion, func() client.Object { return &appsv1.ControllerRevision{} }},
+	{"Deployment", appsv1.SchemeGroupVersion, func() client.Object { return &appsv1.Deployment{} }},
+	{"Job", batchv1.SchemeGroupVersion, func() client.Object { return &batchv1.Job{} }},
+	{"Service", corev1.SchemeGroupVersion, func() client.Object { return &corev1.Service{} }},
+}
+
+var modelScheme = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, appsapi.AddToScheme} {
+		if err := add(s); err != nil {
+			panic(err)
+		}
+	}
+	return s
+}()
+
+// kindOf is the kind of an object; what the model does not have is "".
+func kindOf(obj client.Object) string {
+	t := reflect.TypeOf(obj)
+	for _, k := range modelKinds {
+		if reflect.TypeOf(k.empty()) == t {
+			return k.name
+		}
+	}
+	return ""
+}
+
+func emptyOf(kind string) client.Object {
+	for _, k := range modelKinds {
+		if k.name == kind {
+			obj := k.empty()
+			obj.GetObjectKind().SetGroupVersionKind(k.group.WithKind(kind))
+			return obj
+		}
+	}
+	panic("the model has no " + kind)
+}
+
+func copyOf(obj client.Object) client.Object { return obj.DeepCopyObject().(client.Object) }
+
+// server is the truth.
+type server struct {
+	mu      sync.Mutex
+	objects map[ref]*version
+	lives   map[ref]int // how many objects there were of a name
+	// news are the changes since the last step, in order.
+	news []*version
+	// judge is told of every change before it is made.
+	judge func(verb string, before, after client.Object)
+}
+
+func newServer() *server {
+	return &server{objects: map[ref]*version{}, lives: map[ref]int{}}
+}
+
+func (s *server) clone() *server {
+	return &server{objects: maps.Clone(s.objects), lives: maps.Clone(s.lives)}
+}
+
+func (s *server) get(r ref) *version {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.objects[r]
+}
+
+// sorted are all objects in a fixed order.
+func (s *server) sorted() []*version {
+	return slices.SortedFunc(maps.Values(s.objects), func(a, b *version) int { return compareRefs(a.ref, b.ref) })
+}
+
+func compareRefs(a, b ref) int {
+	if a.kind != b.kind {
+		return kindIndex(a.kind) - kindIndex(b.kind)
+	}
+	switch {
+	case a.name < b.name:
+		return -1
+	case a.name > b.name:
+		return 1
+	}
+	return 0
+}
+
+func kindIndex(kind string) int {
+	for i, k := range modelKinds {
+		if k.name == kind {
+			return i
+		}
+	}
+	return -1
+}
+
+func resourceOf(r ref) schema.GroupResource {
+	return schema.GroupResource{Group: emptyOf(r.kind).GetObjectKind().GroupVersionKind().Group, Resource: r.kind}
+}
+
+func notFound(r ref) error { return apierrors.NewNotFound(resourceOf(r), r.name) }
+
+func conflictOf(r ref, why string, args ...any) error {
+	return apierrors.NewConflict(resourceOf(r), r.name, fmt.Errorf(why, args...))
+}
+
+// create stores a new object. The caller holds the lock.
+func (s *server) create(r ref, obj client.Object) (*version, error) {
+	if s.objects[r] != nil {
+		return nil, apierrors.NewAlreadyExists(resourceOf(r), r.name)
+	}
+	s.lives[r]++
+	obj.SetNamespace(modelNamespace)
+	obj.SetName(r.name)
+	obj.SetUID(types.UID(fmt.Sprintf("%s#%d", r, s.lives[r])))
+	obj.SetCreationTimestamp(metav1.NewTime(epoch))
+	obj.SetDeletionTimestamp(nil)
+	if hasGeneration(obj) {
+		obj.SetGeneration(1)
+	}
+	if d, ok := obj.(*appsv1.Deployment); ok && d.Spec.Replicas == nil {
+		d.Spec.Replicas = new(int32(1))
+	}
+	s.tell("create", nil, obj)
+	return s.store(r, obj), nil
+}
+
+func (s *server) tell(verb string, before, after client.Object) {
+	if s.judge != nil {
+		s.judge(verb, before, after)
+	}
+}
+
+// update replaces what is there, if that changes anything, and lets it go when it was only
+// kept by finalizers. The caller holds the lock.
+func (s *server) update(before *version, obj client.Object) *version {
+	obj.SetUID(before.uid())
+	obj.SetCreationTimestamp(before.object.GetCreationTimestamp())
+	obj.SetDeletionTimestamp(before.object.GetDeletionTimestamp())
+	obj.SetGeneration(before.object.GetGeneration())
+	obj.SetResourceVersion(before.object.GetResourceVersion())
+	if meansMore(before.object, obj) {
+		obj.SetGeneration(obj.GetGeneration() + 1)
+	}
+	if digestOf(obj) == before.digest {
+		return before
+	}
+	s.tell("update", before.object, obj)
+	if before.deleting() && len(obj.GetFinalizers()) == 0 {
+		return s.remove(before)
+	}
+	return s.store(before.ref, obj)
+}
+
+// remove ends an object. The caller holds the lock.
+func (s *server) remove(before *version) *version {
+	last := newVersion(before.ref, copyOf(before.object))
+	last.gone = true
+	delete(s.objects, before.ref)
+	s.news = append(s.news, last)
+	return last
+}
+
+func (s *server) store(r ref, obj client.Object) *version {
+	v := newVersion(r, obj)
+	s.objects[r] = v
+	s.news = append(s.news, v)
+	return v
+}
+
+func newVersion(r ref, obj client.Object) *version {
+	obj.GetObjectKind().SetGroupVersionKind(emptyOf(r.kind).GetObjectKind().GroupVersionKind())
+	v := &version{ref: r, object: obj, number: numbers.Add(1), digest: digestOf(obj)}
+	obj.SetResourceVersion(strconv.FormatInt(v.number, 10))
+	v.cached = stripped(obj)
+	if revision, ok := v.cached.(*appsv1.ControllerRevision); ok {
+		revision.Data.Raw = nil
+	}
+	return v
+}
+
+// stripped is an object as typed clients get it, and without its books.
+func stripped(obj client.Object) client.Object {
+	out := copyOf(obj)
+	out.SetManagedFields(nil)
+	out.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	return out
+}
+
+var times = regexp.MustCompile(`"(lastTransitionTime|time)":"[^"]*"`)
+
+// digestOf is equal for objects that differ in nothing but resourceVersion and times.
+func digestOf(obj client.Object) string {
+	number := obj.GetResourceVersion()
+	obj.SetResourceVersion("")
+	content, err := json.Marshal(obj)
+	obj.SetResourceVersion(number)
+	if err != nil {
+		panic(err)
+	}
+	sum := sha256.Sum256(times.ReplaceAll(content, nil))
+	return string(sum[:12])
+}
+
+func hasGeneration(obj client.Object) bool {
+	switch obj.(type) {
+	case *corev1.Service, *appsv1.ControllerRevision:
+		return false
+	}
+	return true
+}
+
+// meansMore says whether a change makes another generation: one of the spec, and of a
+// Deployment also one of the annotations.
+func meansMore(before, after client.Object) bool {
+	switch b := before.(type) {
+	case *appsv1.Deployment:
+		a := after.(*appsv1.Deployment)
+		return !equality.Semantic.DeepEqual(b.Spec, a.Spec) || !equality.Semantic.DeepEqual(b.Annotations, a.Annotations)
+	case *batchv1.Job:
+		return !equality.Semantic.DeepEqual(b.Spec, after.(*batchv1.Job).Spec)
+	case *appsapi.AppService:
+		return !equality.Semantic.DeepEqual(b.Spec, after.(*appsapi.AppService).Spec)
+	case *appsapi.AppStack:
+		return !equality.Semantic.DeepEqual(b.Spec, after.(*appsapi.AppStack).Spec)
+	}
+	return false
+}
+
+// delete ends an object, or marks it when something keeps it.
+func (s *server) delete(r ref, want *metav1.Preconditions, policy metav1.DeletionPropagation) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.objects[r]
+	if before == nil {
+		return notFound(r)
+	}
+	if want != nil && want.UID != nil && *want.UID != before.uid() {
+		return conflictOf(r, "the UID in the precondition (%s) does not match the UID in record (%s)", *want.UID, before.uid())
+	}
+	if want != nil && want.ResourceVersion != nil && *want.ResourceVersion != before.object.GetResourceVersion() {
+		return conflictOf(r, "the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record", *want.ResourceVersion)
+	}
+	obj := copyOf(before.object)
+	s.tell("delete", before.object, obj)
+	keep := slices.DeleteFunc(obj.GetFinalizers(), func(f string) bool {
+		return f == metav1.FinalizerDeleteDependents || f == metav1.FinalizerOrphanDependents
+	})
+	switch policy {
+	case metav1.DeletePropagationForeground:
+		keep = append(keep, metav1.FinalizerDeleteDependents)
+	case metav1.DeletePropagationOrphan:
+		keep = append(keep, metav1.FinalizerOrphanDependents)
+	}
+	if len(keep) == 0 {
+		s.remove(before)
+		return nil
+	}
+	obj.SetFinalizers(keep)
+	if !before.deleting() {
+		obj.SetDeletionTimestamp(&metav1.Time{Time: epoch})
+		if obj.GetGeneration() > 0 {
+			obj.SetGeneration(obj.GetGeneration() + 1)
+		}
+	}
+	if digestOf(obj) != before.digest {
+		s.store(r, obj)
+	}
+	return nil
+}
+
+// mismatch is the answer to a patch that names another object of the same name.
+func mismatch(r ref, uid types.UID) error {
+	return apierrors.NewInvalid(emptyOf(r.kind).GetObjectKind().GroupVersionKind().GroupKind(), r.name,
+		field.ErrorList{field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable")})
+}
