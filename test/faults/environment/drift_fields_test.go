@@ -1,0 +1,242 @@
+package environment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// foreignKey is a label, an annotation, a finalizer and a container of somebody else.
+const foreignKey = "example.com/theirs"
+
+// path leads to a field, as the books have it.
+type path struct{ fieldpath.Path }
+
+// at returns the field in an object, or nil.
+func (p path) at(object any) any {
+	for _, step := range p.Path {
+		switch {
+		case step.FieldName != nil:
+			m, _ := object.(map[string]any)
+			object = m[*step.FieldName]
+		default:
+			list, _ := object.([]any)
+			i := slices.IndexFunc(list, func(e any) bool { return isElement(step, e) })
+			if i < 0 {
+				return nil
+			}
+			object = list[i]
+		}
+	}
+	return object
+}
+
+// isElement says whether a step of a path leads to an element of a list.
+func isElement(step fieldpath.PathElement, e any) bool {
+	if step.Value != nil {
+		return value.Equals(*step.Value, value.NewValueInterface(e))
+	}
+	m, ok := e.(map[string]any)
+	if !ok || step.Key == nil {
+		return false
+	}
+	for _, f := range *step.Key {
+		// The API server fills in the key that is left out most often.
+		if got, ok := m[f.Name]; !ok || !value.Equals(f.Value, value.NewValueInterface(got)) {
+			return false
+		}
+	}
+	return true
+}
+
+// replace puts another value into the field, or takes it away.
+func (p path) replace(object map[string]any, with any) {
+	parent, last := path{p.Path[:len(p.Path)-1]}, p.Path[len(p.Path)-1]
+	if last.FieldName != nil {
+		holder, ok := parent.at(object).(map[string]any)
+		switch {
+		case !ok:
+		case with == nil:
+			delete(holder, *last.FieldName)
+		default:
+			holder[*last.FieldName] = with
+		}
+		return
+	}
+	list, _ := parent.at(object).([]any)
+	parent.replace(object, slices.DeleteFunc(slices.Clone(list), func(e any) bool { return isElement(last, e) }))
+}
+
+// drift is one change by hand.
+type drift struct {
+	path
+	to  any  // nil takes it away
+	key bool // it is what tells elements of a list apart
+}
+
+func (d drift) String() string {
+	words := d.Path.String()
+	if strings.Contains(words, "uid=") { // differs from run to run
+		before, rest, _ := strings.Cut(words, "[uid=")
+		_, after, _ := strings.Cut(rest, "]")
+		words = before + "[ours]" + after
+	}
+	if d.to == nil {
+		return "remove " + words
+	}
+	return fmt.Sprintf("set %s to %v", words, d.to)
+}
+
+func (d drift) do(object map[string]any) { d.replace(object, d.to) }
+
+// drifts are all changes of fields that the books of an object say are ours.
+func drifts(obj *unstructured.Unstructured) []drift {
+	var all []drift
+	for _, page := range obj.GetManagedFields() {
+		if page.Manager != appsapi.FieldManager || page.Subresource != "" {
+			continue
+		}
+		set := &fieldpath.Set{}
+		if err := set.FromJSON(page.FieldsV1.GetRawReader()); err != nil {
+			panic(err)
+		}
+		leaves := set.Leaves()
+		set.Iterate(func(p fieldpath.Path) {
+			// What has fields of its own is changed by them, and not as a whole: others may have
+			// something in it.
+			if leaves.Has(p) || p[len(p)-1].FieldName == nil {
+				all = append(all, driftsOf(path{p.Copy()}, obj)...)
+			}
+		})
+	}
+	return all
+}
+
+func driftsOf(p path, obj *unstructured.Unstructured) []drift {
+	last := p.Path[len(p.Path)-1]
+	is := p.at(obj.Object)
+	out := []drift{{path: p}}
+	if last.FieldName == nil || is == nil {
+		return out // of an element of a list, only that it is there
+	}
+	key := false
+	if n := len(p.Path); n > 1 && p.Path[n-2].Key != nil {
+		key = slices.ContainsFunc(*p.Path[n-2].Key, func(f value.Field) bool { return f.Name == *last.FieldName })
+	}
+	if key && *last.FieldName == "uid" {
+		return nil // a reference to an owner that does not exist tells Kubernetes to delete the object
+	}
+	if p.String() == ".revision" {
+		return nil // nobody else knows it: any number that is the highest is right
+	}
+	if to := another(p.String(), is); to != nil {
+		out = append(out, drift{path: p, to: to, key: key})
+	}
+	return out
+}
+
+// legal is what somebody could set a field to, where "the same with -x" is not legal.
+var legal = map[string]any{
+	".apiVersion": "v9", ".fieldPath": "metadata.name", ".cpu": "20m", ".memory": "256Mi", ".maxSurge": "30%", ".topologyKey": "example.com/rack",
+	".imagePullPolicy": "IfNotPresent", ".terminationMessagePolicy": "File", ".sessionAffinity": "None", ".schedule": "0 4 1 1 *",
+	".spec.type": "NodePort", ".seccompProfile.type": "Unconfined", ".concurrencyPolicy": "Allow", ".protocol": "UDP", ".restartPolicy": "OnFailure",
+}
+
+// another is another value for a field.
+func another(name string, is any) any {
+	for suffix, to := range legal {
+		if strings.HasSuffix(name, suffix) {
+			return to
+		}
+	}
+	switch v := is.(type) {
+	case bool:
+		return !v
+	case int64:
+		return v + 1
+	case float64:
+		return v + 1
+	case string:
+		return v + "-x"
+	case []any:
+		if len(v) > 0 {
+			return append(slices.Clone(v), v[0])
+		}
+	}
+	return nil
+}
+
+// same says whether a field is what it was; of an element of a list, that it has the fields
+// it had: the API server gives a port that comes back another number on the nodes.
+func same(is, was any) bool {
+	w, ok := was.(map[string]any)
+	i, also := is.(map[string]any)
+	if !ok || !also {
+		return fmt.Sprint(is) == fmt.Sprint(was)
+	}
+	for k, v := range w {
+		if k != "nodePort" && !same(i[k], v) {
+			return false
+		}
+	}
+	return len(w) > 0 || len(i) == 0
+}
+
+// addForeign adds what others add.
+func (d *drifter) addForeign() {
+	for {
+		obj, err := d.get()
+		d.Expect(err).NotTo(HaveOccurred())
+		labels, annotations := obj.GetLabels(), obj.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		labels[foreignKey], annotations[foreignKey] = "kept", "kept"
+		obj.SetLabels(labels)
+		obj.SetAnnotations(annotations)
+		obj.SetFinalizers(append(obj.GetFinalizers(), foreignKey))
+		if pods := podsOf(obj); pods != nil {
+			containers, _, _ := unstructured.NestedSlice(obj.Object, pods...)
+			containers = append([]any{map[string]any{"name": "theirs", "image": "theirs/sidecar:1"}}, containers...)
+			d.Expect(unstructured.SetNestedSlice(obj.Object, containers, pods...)).To(Succeed())
+		}
+		if err = d.Update(d.Context(), obj); err == nil {
+			return
+		}
+	}
+}
+
+// podsOf leads to the containers of an object's pods, where they can be changed.
+func podsOf(obj *unstructured.Unstructured) []string {
+	switch obj.GetKind() {
+	case "Deployment":
+		return []string{"spec", "template", "spec", "containers"}
+	case "CronJob":
+		return []string{"spec", "jobTemplate", "spec", "template", "spec", "containers"}
+	}
+	return nil
+}
+
+// keepsForeign looks at what became of it before the object was deleted: see delete.
+func (d *drifter) keepsForeign() {
+	if d.kept == nil {
+		d.wrong = append(d.wrong, role(d.object)+": never came to its end")
+		return
+	}
+	obj := d.kept
+	ok := obj.GetLabels()[foreignKey] == "kept" && obj.GetAnnotations()[foreignKey] == "kept" && slices.Contains(obj.GetFinalizers(), foreignKey)
+	if pods := podsOf(obj); pods != nil {
+		containers, _, _ := unstructured.NestedSlice(obj.Object, pods...)
+		ok = ok && slices.ContainsFunc(containers, func(c any) bool { return c.(map[string]any)["name"] == "theirs" })
+	}
+	if !ok {
+		d.wrong = append(d.wrong, role(d.object)+": what others added is gone")
+	}
+}

@@ -1,0 +1,104 @@
+package environment
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/test/faults/report"
+)
+
+const (
+	// afterKill is how soon a new leader acts when the old one was killed, and afterTerm when
+	// it was asked to end.
+	afterKill = 20 * time.Second
+	afterTerm = 3 * time.Second
+)
+
+// failover runs two operators of which one leads, and ends the one that does, again and again.
+func failover(w *world, row *report.Row) {
+	w.Expect(w.Operator.Stop(10 * time.Second)).To(Succeed())
+	heart, options := w.feelPulse(), operator.Options{LeaderElection: true, Fast: !long}
+	leader, standby := operator.New(w.T, w.Plane, options), operator.New(w.T, w.Plane, options)
+	for _, op := range []*operator.Operator{leader, standby} {
+		w.Expect(op.Start()).To(Succeed())
+		w.Expect(op.WaitReady(w.Context())).To(Succeed())
+		w.Eventually(w.holder, "30s", "50ms").ShouldNot(BeEmpty())
+	}
+	w.acts("first", time.Now())
+	runs := 1
+	if long {
+		runs = 20
+	}
+	row.Generated = 40
+	var killed, asked []time.Duration
+	for i := range runs {
+		asked = append(asked, w.replaces(leader, fmt.Sprintf("term-%d", i), func() time.Time {
+			at := time.Now()
+			w.Expect(leader.Stop(10 * time.Second)).To(Succeed())
+			return at
+		}))
+		leader, standby = standby, leader
+		killed = append(killed, w.replaces(leader, fmt.Sprintf("kill-%d", i), func() time.Time {
+			at := time.Now()
+			w.Expect(leader.Signal(syscall.SIGKILL)).To(Succeed())
+			<-leader.Exited()
+			return at
+		}))
+		leader, standby = standby, leader
+	}
+	row.Run = len(killed) + len(asked)
+	row.Seen = fmt.Sprintf("%d leaders were killed, a new one acted after %.1f s at most; %d were asked to end, a new one acted after %.1f s at most",
+		len(killed), longest(killed), len(asked), longest(asked))
+	w.Expect(longest(killed)).To(BeNumerically("<=", (afterKill + heart.grace()).Seconds()))
+	w.Expect(longest(asked)).To(BeNumerically("<=", (afterTerm + heart.grace()).Seconds()))
+}
+
+// replaces ends the leader and gives the next one something to do. It returns how long that
+// took from the moment on at which the end began, by the clock of the API server. The one
+// that ended comes back as the standby.
+func (w *world) replaces(leader *operator.Operator, name string, end func() time.Time) time.Duration {
+	w.Helper()
+	took := w.acts(name, end())
+	w.Expect(leader.Start()).To(Succeed())
+	w.Expect(leader.WaitReady(w.Context())).To(Succeed())
+	return took
+}
+
+// acts creates an application and waits until the operator has written for it.
+func (w *world) acts(name string, since time.Time) time.Duration {
+	w.Helper()
+	var first time.Time
+	calls := w.Calls(func() {
+		app := &appsapi.AppService{ObjectMeta: w.meta(name)}
+		app.Spec.Image = "shop/web:1"
+		w.Expect(w.Create(w.Context(), app)).To(Succeed())
+		w.Eventually(func() error {
+			return w.Get(w.Context(), client.ObjectKeyFromObject(app), &appsv1.Deployment{})
+		}, "60s", "20ms").Should(Succeed())
+	})
+	for _, e := range calls.Writes().Where((*audit.Event).Accepted) {
+		if e.ObjectRef.Name == name && (first.IsZero() || e.Received.Before(first)) {
+			first = e.Received
+		}
+	}
+	return first.Sub(since)
+}
+
+// holder is who holds the Lease.
+func (w *world) holder() string {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: "holdfast-operator"}}
+	if w.Get(w.Context(), client.ObjectKeyFromObject(lease), lease) != nil || lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}

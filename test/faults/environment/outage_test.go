@@ -1,0 +1,99 @@
+package environment
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/test/faults/report"
+)
+
+// worksAgain is how soon the operator has to work after the API server is back.
+const worksAgain = 15 * time.Second
+
+// outage takes the API server away from an operator that leads. A kubelet would start it
+// again if it ended, so the test does. What runs is left alone.
+func outage(w *world, row *report.Row) {
+	w.Expect(w.Operator.Stop(10 * time.Second)).To(Succeed())
+	op := operator.New(w.T, w.Plane, operator.Options{LeaderElection: true, Fast: !long})
+	ends := w.keepRunning(op)
+	w.Expect(op.WaitReady(w.Context())).To(Succeed())
+	w.create("shop", owning)
+	w.becomesReady("shop")
+	pods := w.pods()
+	w.Expect(pods).To(HaveLen(2))
+
+	cases := []time.Duration{time.Second, 30 * time.Second, 10 * time.Minute}
+	row.Generated = len(cases)
+	for i, away := range cases {
+		w.Run(away.String(), func(t *testing.T) {
+			if away > time.Second && !long {
+				t.Skip("takes its time: HOLDFAST_LONG=1 go test -timeout 30m runs it")
+			}
+			w := w.on(t)
+			before := ends()
+			w.Expect(w.Plane.APIServer.Kill()).To(Succeed())
+			time.Sleep(away)
+			w.Expect(w.Plane.APIServer.Start()).To(Succeed())
+			w.Expect(w.Plane.WaitReady(w.Context())).To(Succeed())
+			back := time.Now()
+			app := &appsapi.AppService{ObjectMeta: w.meta(fmt.Sprintf("after-%d", i))}
+			app.Spec.Image = "shop/web:1"
+			w.Eventually(func() error { return w.Create(w.Context(), app) }, "15s", "100ms").Should(Succeed())
+			w.Eventually(func() bool { return w.deployment(app.Name) != nil }, "60s", "50ms").Should(BeTrue())
+			took := time.Since(back)
+			row.Run++
+			row.Seen += fmt.Sprintf("away for %s: worked %.1f s after its return, the operator ended %d times, no pod was replaced. ", away, took.Seconds(), ends()-before)
+			w.Expect(took).To(BeNumerically("<", worksAgain))
+			w.BecomesReady(app)
+			w.becomesReady("shop")
+			w.Expect(w.pods()).To(ContainElements(pods))
+			w.Expect(w.Delete(w.Context(), app, client.PropagationPolicy("Foreground"))).To(Succeed())
+			w.Eventually(w.pods, "60s", "50ms").Should(Equal(pods))
+		})
+	}
+}
+
+// keepRunning starts the operator, and again whenever it ends, as a kubelet does. It returns
+// how often that was.
+func (w *world) keepRunning(op *operator.Operator) (ends func() int) {
+	w.Helper()
+	w.Expect(op.Start()).To(Succeed())
+	done, stopped := make(chan struct{}), make(chan struct{})
+	count := make(chan int, 1)
+	count <- 0
+	w.Cleanup(func() {
+		close(done)
+		<-stopped
+	})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-done:
+				return
+			case <-op.Exited():
+			}
+			count <- 1 + <-count
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Second):
+			}
+			if err := op.Start(); err != nil {
+				w.Errorf("restart: %v", err)
+				return
+			}
+		}
+	}()
+	return func() int {
+		n := <-count
+		count <- n
+		return n
+	}
+}

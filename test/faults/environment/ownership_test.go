@@ -1,0 +1,288 @@
+package environment
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/test/faults/report"
+)
+
+func init() { together["14 ownership"] = ownership }
+
+// owning is a stack with every kind of child, a finalizer, and a history of two specs of
+// which each has run a job of its own.
+const owning = `
+components:
+- {name: web, bindings: [{component: api}], service: {image: "shop/web:1", ports: [{port: 80}]}}
+- {name: api, dependsOn: [migrate], service: {image: "shop/api:1", ports: [{port: 8080}]}}
+- {name: migrate, job: {image: "shop/migrate:1"}}
+- {name: nightly, dependsOn: [api], job: {image: "shop/nightly:1", schedule: "0 3 1 1 *"}}
+`
+
+// harms are what is taken away from every object of a stack, each in a stack of its own.
+func harms() map[string]func(client.Object) {
+	all := map[string]func(client.Object){
+		"owners":     func(o client.Object) { o.SetOwnerReferences(nil) },
+		"finalizers": func(o client.Object) { o.SetFinalizers(nil) },
+		"apiversion": func(o client.Object) {
+			refs := o.GetOwnerReferences()
+			for i := range refs {
+				if strings.HasPrefix(refs[i].APIVersion, appsapi.GroupVersion.Group+"/") {
+					refs[i].APIVersion = appsapi.GroupVersion.Group + "/v9"
+				}
+			}
+			o.SetOwnerReferences(refs)
+		},
+		// The jobs that an earlier spec has run are kept for it, and must be when it is not seen.
+		"hidden": func(o client.Object) {
+			if _, ok := o.(*appsv1.ControllerRevision); ok {
+				labels := o.GetLabels()
+				delete(labels, appsapi.LabelManagedBy)
+				o.SetLabels(labels)
+			}
+		},
+		"notcontroller": func(o client.Object) {
+			refs := o.GetOwnerReferences()
+			for i := range refs {
+				refs[i].Controller = nil
+			}
+			o.SetOwnerReferences(refs)
+		},
+	}
+	for _, key := range []string{
+		appsapi.LabelName, appsapi.LabelInstance, appsapi.LabelComponent, appsapi.LabelPartOf, appsapi.LabelVersion,
+		appsapi.LabelManagedBy, appsapi.LabelWorkload, appsapi.LabelOwnerUID, appsapi.LabelOwnerKind,
+	} {
+		all["label-"+strings.ToLower(key[strings.LastIndex(key, "/")+1:])] = func(o client.Object) {
+			labels := o.GetLabels()
+			delete(labels, key)
+			o.SetLabels(labels)
+		}
+	}
+	return all
+}
+
+// chosen are the harms of this run: all, or those that are unlike each other.
+func chosen(row *report.Row) []string {
+	all := slices.Sorted(maps.Keys(harms()))
+	row.Generated = len(all)
+	if long {
+		return all
+	}
+	return []string{"apiversion", "finalizers", "hidden", "label-managed-by", "owners"}
+}
+
+// ownership takes from all objects at once what says whose they are, while the operator
+// looks on.
+func ownership(w *world, row *report.Row) {
+	owned := w.owned(chosen(row))
+	for _, o := range owned {
+		o.harm(w, harms()[o.name])
+	}
+	took := w.rebuilt(owned)
+	row.Run = len(owned)
+	row.Seen = fmt.Sprintf("%d ways to take ownership away, from %d objects: the slowest was rebuilt after %.1f s, no pod changed",
+		len(owned), objectsOf(owned), longest(took))
+}
+
+// ownershipWhileAway does the same while there is no operator.
+func ownershipWhileAway(w *world, row *report.Row) {
+	owned := w.owned(chosen(row))
+	w.Expect(w.Operator.Kill()).To(Succeed())
+	for _, o := range owned {
+		o.harm(w, harms()[o.name])
+	}
+	w.restart()
+	took := w.rebuilt(owned)
+	row.Run = len(owned)
+	row.Seen = fmt.Sprintf("%d ways to take ownership away, from %d objects while the operator was down: the slowest was rebuilt %.1f s after it was back, no pod changed",
+		len(owned), objectsOf(owned), longest(took))
+}
+
+// belongings are what belongs to one stack, as it was before.
+type belongings struct {
+	name    string // of the harm, and of the stack
+	objects []client.Object
+	pods    []string
+}
+
+func objectsOf(all []*belongings) int {
+	n := 0
+	for _, o := range all {
+		n += len(o.objects)
+	}
+	return n
+}
+
+// owned makes stacks, gives each a history, and waits until all of them rest.
+func (w *world) owned(names []string) []*belongings {
+	w.Helper()
+	for _, name := range names {
+		w.create(name, owning)
+	}
+	for _, name := range names {
+		w.becomesReady(name)
+		w.setImages(name, map[string]string{"migrate": "shop/migrate:2", "web": "shop/web:2"})
+	}
+	for _, name := range names {
+		w.becomesReady(name)
+		w.FallsSilent(name)
+	}
+	var all []*belongings
+	for _, name := range names {
+		o := &belongings{name: name, objects: w.objectsOf(name), pods: w.podsOf(name)}
+		w.Expect(len(o.objects)).To(Equal(10), "a stack, 2 Deployments, 2 Services, 2 Jobs, a CronJob, 2 revisions")
+		all = append(all, o)
+	}
+	return all
+}
+
+// objectsOf are a stack and its children.
+func (w *world) objectsOf(name string) []client.Object {
+	w.Helper()
+	all := []client.Object{w.stack(name)}
+	for _, l := range []client.ObjectList{&appsv1.DeploymentList{}, &corev1.ServiceList{}, &batchv1.JobList{}, &batchv1.CronJobList{}, &appsv1.ControllerRevisionList{}} {
+		for _, o := range list[client.Object](w, l) {
+			if strings.HasPrefix(o.GetName(), name+"-") {
+				all = append(all, o)
+			}
+		}
+	}
+	return all
+}
+
+func (w *world) podsOf(name string) []string {
+	return slices.DeleteFunc(w.pods(), func(p string) bool { return !strings.HasPrefix(p, name+"-") })
+}
+
+// revisions are those of a stack.
+func (w *world) revisions(name string) []*appsv1.ControllerRevision {
+	w.Helper()
+	return slices.DeleteFunc(list[*appsv1.ControllerRevision](w, &appsv1.ControllerRevisionList{}),
+		func(r *appsv1.ControllerRevision) bool { return !strings.HasPrefix(r.Name, name+"-") })
+}
+
+// harm changes every object of a stack, all at the same time.
+func (o *belongings) harm(w *world, change func(client.Object)) {
+	w.Helper()
+	var group sync.WaitGroup
+	for _, before := range o.objects {
+		group.Go(func() {
+			obj := before.DeepCopyObject().(client.Object)
+			for {
+				change(obj)
+				err := w.Update(w.Context(), obj)
+				if !apierrors.IsConflict(err) {
+					w.Expect(err).NotTo(HaveOccurred())
+					return
+				}
+				w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed())
+			}
+		})
+	}
+	group.Wait()
+}
+
+// rebuilt waits until every object is again what it was, and is the same object.
+func (w *world) rebuilt(all []*belongings) []time.Duration {
+	w.Helper()
+	start := time.Now()
+	var took []time.Duration
+	for _, o := range all {
+		missing := func() string { return strings.Join(o.missing(w, "2"), "\n") }
+		w.Eventually(missing, "60s", "50ms").Should(BeEmpty(), o.name)
+		took = append(took, time.Since(start))
+	}
+	for _, o := range all {
+		w.becomesReady(o.name)
+		w.FallsSilent(o.name)
+		w.Expect(o.missing(w, "2")).To(BeEmpty(), o.name)
+		w.Expect(w.podsOf(o.name)).To(Equal(o.pods), "pods of "+o.name)
+		// A job that has run for an earlier spec is still there, so it does not run again.
+		w.setImages(o.name, map[string]string{"migrate": "shop/migrate:1"})
+	}
+	for _, o := range all {
+		w.becomesReady(o.name)
+		w.Expect(o.missing(w, "1")).To(BeEmpty(), o.name+" after it went back")
+	}
+	return took
+}
+
+// missing says what of each object is not as it was. current is the version of the spec that
+// is applied.
+func (o *belongings) missing(w *world, current string) []string {
+	var out []string
+	for _, before := range o.objects {
+		now := before.DeepCopyObject().(client.Object)
+		what := fmt.Sprintf("%T %s: ", before, before.GetName())
+		if err := w.Get(w.Context(), client.ObjectKeyFromObject(before), now); err != nil {
+			out = append(out, what+err.Error())
+			continue
+		}
+		if now.GetUID() != before.GetUID() {
+			out = append(out, what+"is another one")
+		}
+		if !equalRefs(now.GetOwnerReferences(), before.GetOwnerReferences()) {
+			out = append(out, fmt.Sprintf("%sis owned by %v", what, now.GetOwnerReferences()))
+		}
+		if !slices.Equal(now.GetFinalizers(), before.GetFinalizers()) {
+			out = append(out, fmt.Sprintf("%shas finalizers %v", what, now.GetFinalizers()))
+		}
+		if want := o.labels(before, current); !contains(now.GetLabels(), want) {
+			out = append(out, fmt.Sprintf("%shas labels %v, want %v", what, now.GetLabels(), want))
+		}
+	}
+	return out
+}
+
+// labels are those that an object must have. What belongs to an earlier spec is not applied
+// any more: it keeps what says whose it is. If it lost the label by which the operator sees
+// it, it is found when it is needed, and not before.
+func (o *belongings) labels(obj client.Object, current string) map[string]string {
+	all := maps.Clone(obj.GetLabels())
+	switch child := obj.(type) {
+	case *batchv1.Job:
+		if all[appsapi.LabelVersion] == current {
+			return all
+		}
+	case *appsv1.ControllerRevision:
+		if child.Revision == 2 && current == "2" { // that of going back is a third one
+			return all
+		}
+	default:
+		return all
+	}
+	if o.name == "label-managed-by" || o.name == "hidden" {
+		return nil
+	}
+	maps.DeleteFunc(all, func(k, _ string) bool {
+		return slices.Contains([]string{appsapi.LabelName, appsapi.LabelComponent, appsapi.LabelVersion, appsapi.LabelWorkload}, k)
+	})
+	return all
+}
+
+func contains(all, some map[string]string) bool {
+	for k, v := range some {
+		if all[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+func equalRefs(a, b []metav1.OwnerReference) bool {
+	return slices.EqualFunc(a, b, func(a, b metav1.OwnerReference) bool { return a.String() == b.String() })
+}
