@@ -37,8 +37,10 @@ type contents struct {
 
 	mu    sync.Mutex
 	known map[source]hashes
-	users map[source]map[types.NamespacedName]bool
-	uses  map[types.NamespacedName][]source
+	// missing are those that the API server said do not exist.
+	missing map[source]bool
+	users   map[source]map[types.NamespacedName]bool
+	uses    map[types.NamespacedName][]source
 }
 
 // source is a ConfigMap or Secret.
@@ -59,7 +61,7 @@ type hashes struct {
 func newContents(cache, live client.Reader, key *contentKey) *contents {
 	return &contents{
 		cache: cache, live: live, key: key, reading: keymutex.NewHashed(0),
-		known: map[source]hashes{}, users: map[source]map[types.NamespacedName]bool{}, uses: map[types.NamespacedName][]source{},
+		known: map[source]hashes{}, missing: map[source]bool{}, users: map[source]map[types.NamespacedName]bool{}, uses: map[types.NamespacedName][]source{},
 	}
 }
 
@@ -108,10 +110,11 @@ func (c *contents) one(ctx context.Context, s source, keys string, recorded []de
 	now := &metav1.PartialObjectMetadata{}
 	now.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(s.kind))
 	if err := c.cache.Get(ctx, s.NamespacedName, now); apierrors.IsNotFound(err) {
-		return nil, nil
+		return c.unseen(ctx, s, keys, asked)
 	} else if err != nil {
 		return nil, fmt.Errorf("get %s: %w", s, err)
 	}
+	c.setMissing(s, false)
 	isNow := func(r desired.Content) bool {
 		return r.UID == now.UID && !olderVersion(r.ResourceVersion, now.ResourceVersion)
 	}
@@ -125,6 +128,35 @@ func (c *contents) one(ctx context.Context, s source, keys string, recorded []de
 		return &r, nil
 	}
 	return c.read(ctx, s, keys, asked)
+}
+
+// unseen asks the API server, once, whether there is what the cache lacks. Nothing says that
+// the cache hears of a Secret before it hears of the application that was made after it, and
+// pods that were made without it would be replaced at once.
+func (c *contents) unseen(ctx context.Context, s source, keys string, asked []string) (*desired.Content, error) {
+	c.reading.LockKey(s.String())
+	defer func() { _ = c.reading.UnlockKey(s.String()) }()
+	c.mu.Lock()
+	missing := c.missing[s]
+	c.mu.Unlock()
+	if missing {
+		return nil, nil
+	}
+	content, err := c.read(ctx, s, keys, asked)
+	if err == nil && content == nil {
+		c.setMissing(s, true)
+	}
+	return content, err
+}
+
+func (c *contents) setMissing(s source, missing bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if missing && c.users[s] != nil {
+		c.missing[s] = true
+		return
+	}
+	delete(c.missing, s)
 }
 
 func olderVersion(a, b string) bool {
@@ -228,6 +260,7 @@ func (c *contents) use(app types.NamespacedName, refs []desired.Ref) {
 		if delete(c.users[s], app); len(c.users[s]) == 0 {
 			delete(c.users, s)
 			delete(c.known, s)
+			delete(c.missing, s)
 		}
 	}
 	if c.uses[app] = now; len(now) == 0 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,5 +73,47 @@ func TestContentsAreReadOnce(t *testing.T) {
 		if (before[ref].Hash == after[ref].Hash) != same {
 			t.Errorf("keys %s: %v, then %v", keys, before[ref], after[ref])
 		}
+	}
+}
+
+// nowhere has nothing, and counts how often that was asked.
+type nowhere struct {
+	client.Reader
+	reads int
+}
+
+func (n *nowhere) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	n.reads++
+	return apierrors.NewNotFound(corev1.Resource("configmaps"), key.Name)
+}
+
+// TestContentsBeforeTheCache does not take for missing what the cache has not heard of yet,
+// and asks once about what is.
+func TestContentsBeforeTheCache(t *testing.T) {
+	app := types.NamespacedName{Namespace: "shop", Name: "shop"}
+	look := func(c *contents) int {
+		t.Helper()
+		known, err := c.of(t.Context(), app, []Component{takes("web", "a")}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(known)
+	}
+	live := &settings{ConfigMap: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: "1", ResourceVersion: "7"}, Data: map[string]string{"a": "1"}}}
+	if look(newContents(&nowhere{}, live, nil)) != 1 {
+		t.Error("what exists was taken for missing")
+	}
+	truth := &nowhere{}
+	c := newContents(&nowhere{}, truth, nil)
+	if look(c)+look(c) != 0 || truth.reads != 1 {
+		t.Errorf("what is missing was asked for %d times", truth.reads)
+	}
+	c.cache, c.live = live, live
+	if look(c) != 1 {
+		t.Error("what has come is still missing")
+	}
+	c.cache, c.live = &nowhere{}, truth
+	if look(c) != 0 || truth.reads != 2 {
+		t.Errorf("what has gone again was asked for %d times", truth.reads-1)
 	}
 }
