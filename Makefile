@@ -65,6 +65,7 @@ STORIES := /internal/controller/|/test/
 .PHONY: test-api
 test-api: assets ## Run what needs an API server, with the race detector
 	CGO_ENABLED=1 go test -race $$(go list ./... | grep -vE '$(STORIES)')
+	go test -run Interleavings ./engine
 	go test -p 1 $$(go list ./... | grep -E '$(STORIES)' | grep -v /test/e2e)
 
 .PHONY: test-e2e

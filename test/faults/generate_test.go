@@ -24,8 +24,8 @@ var resources = []string{
 	"pods", "controllerrevisions.apps", "configmaps", "secrets",
 }
 
-// generate makes every plan there is for these writes, by step. Double crashes are drawn by
-// chance: all pairs would be tens of thousands.
+// generate makes every plan there is for these writes, by step. Of double crashes two are
+// drawn per write: all pairs would be tens of thousands.
 func generate(writes map[string][]string, seed uint64) []plan {
 	chance := rand.New(rand.NewPCG(seed, 0))
 	var plans []plan
@@ -35,7 +35,9 @@ func generate(writes map[string][]string, seed uint64) []plan {
 			for _, mode := range modes {
 				add(crash, w, mode)
 			}
-			add(crash2, w, draw(chance, modes), strconv.Itoa(1+chance.IntN(4)), draw(chance, modes))
+			for first := 1; first <= 3; first += 2 { // soon after the first crash, and later
+				add(crash2, w, draw(chance, modes), strconv.Itoa(first+chance.IntN(2)), draw(chance, modes))
+			}
 			add(lost, w)
 			for _, code := range codes {
 				add(refuse, w, code)

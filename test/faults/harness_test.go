@@ -44,7 +44,7 @@ func TestGenerate(t *testing.T) {
 	}
 	steps := len(scenario)
 	want := map[string]int{
-		crash: 3 * 3, crash2: 3, lost: 3, refuse: 3 * len(codes), travel: steps * len(moments) * len(pasts),
+		crash: 3 * 3, crash2: 3 * 2, lost: 3, refuse: 3 * len(codes), travel: steps * len(moments) * len(pasts),
 		unseen: steps * len(resources), lag: 2 * steps, relist: steps,
 	}
 	if diff := cmp.Diff(want, counts); diff != "" {
