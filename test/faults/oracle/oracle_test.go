@@ -150,8 +150,11 @@ func TestSafety(t *testing.T) {
 }
 
 func TestReference(t *testing.T) {
+	second := 0
 	state := func(ns, ip, image string) State {
+		second += 30 // the first two within one second, as it were
 		return StateOf(ns, []*unstructured.Unstructured{
+			object(t, fmt.Sprintf(`{kind: Event, metadata: {name: web, uid: %s-0}, at: "2026-01-01T00:00:%02dZ"}`, ns, second/60)),
 			object(t, fmt.Sprintf(`{kind: Service, metadata: {name: web, uid: %s-1}, spec: {clusterIP: %s, host: web.%s.svc}}`, ns, ip, ns)),
 			object(t, fmt.Sprintf(`{kind: Deployment, metadata: {name: web, uid: %s-2, ownerReferences: [{uid: %s-1}]}, spec: {image: "%s"}}`, ns, ns, image)),
 		})
