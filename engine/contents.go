@@ -110,6 +110,9 @@ func (c *contents) one(ctx context.Context, s source, keys string, recorded []de
 	now := &metav1.PartialObjectMetadata{}
 	now.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(s.kind))
 	if err := c.cache.Get(ctx, s.NamespacedName, now); apierrors.IsNotFound(err) {
+		if len(recorded) > 0 {
+			return nil, nil // it was there, and has gone
+		}
 		return c.unseen(ctx, s, keys, asked)
 	} else if err != nil {
 		return nil, fmt.Errorf("get %s: %w", s, err)

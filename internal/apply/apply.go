@@ -116,11 +116,10 @@ func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.
 	errors.As(err, &taken)
 	a.memory.setForeign(k, owner.UID, taken, a.clock.Now())
 	result.Contested = a.memory.contested(k, owner.UID, a.clock.Now())
-	if err == nil {
-		result.Asked = a.memory.asked(k, owner.UID, current, result.Object)
-	} else {
-		// A write whose answer was lost may have been carried out.
+	if lost(err) {
 		a.memory.unsure(k, owner.UID)
+	} else {
+		result.Asked = a.memory.asked(k, owner.UID, current, result.Object)
 	}
 	return result, err
 }

@@ -34,7 +34,7 @@ var knownWrites string
 
 func TestMain(m *testing.M) { stage.Main(m) }
 
-// TestPlans plays plans, by default a sample of a minute and a half.
+// TestPlans plays plans, by default a sample of less than two minutes.
 func TestPlans(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server: make test-api runs it")
