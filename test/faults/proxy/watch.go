@@ -59,6 +59,7 @@ func (p *Proxy) Cut(which Which) int {
 	for s := range p.watches.open {
 		if which.has(s.resource) {
 			s.end()
+			delete(p.watches.open, s) // at once: it is over for everybody who counts
 			n++
 		}
 	}
