@@ -25,14 +25,14 @@ func (r *reconciler[T]) confirm(ctx context.Context, app T, o *observed) error {
 	if isNew || present || atRest(app) && !r.writes(o) {
 		return nil
 	}
-	if err := r.same(ctx, app, r.kind.New()); err != nil {
+	if err := r.same(ctx, r.gvk.Kind, app, r.kind.New()); err != nil {
 		return err
 	}
 	for _, c := range o.components {
 		if seen, ok := o.seen[c.Workload].(client.Object); ok {
 			live := &metav1.PartialObjectMetadata{}
 			live.SetGroupVersionKind(c.Workload.Kind)
-			if err := r.same(ctx, seen, live); err != nil {
+			if err := r.same(ctx, c.Workload.Kind.Kind, seen, live); err != nil {
 				return err
 			}
 		}
@@ -43,12 +43,12 @@ func (r *reconciler[T]) confirm(ctx context.Context, app T, o *observed) error {
 
 // same reads an object anew. Only the generation has to be the same: a status may change
 // faster than anybody can look.
-func (r *reconciler[T]) same(ctx context.Context, seen, live client.Object) error {
+func (r *reconciler[T]) same(ctx context.Context, kind string, seen, live client.Object) error {
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(seen), live); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("get %T %s after a start: %w", seen, klog.KObj(seen), err)
+		return fmt.Errorf("get %s %s after a start: %w", kind, klog.KObj(seen), err)
 	}
 	if live.GetUID() != seen.GetUID() || live.GetGeneration() != seen.GetGeneration() {
-		return fmt.Errorf("%T %s: %w", seen, klog.KObj(seen), apply.ErrStale)
+		return fmt.Errorf("%s %s: %w", kind, klog.KObj(seen), apply.ErrStale)
 	}
 	return nil
 }

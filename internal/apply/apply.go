@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -278,23 +277,6 @@ func (a *Applier) sameWithBooks(ctx context.Context, owner desired.Owner, id des
 		return nil, stale(owner, id)
 	}
 	return live, nil
-}
-
-// ownerLives asks the API server before a child is made again or gets its reference back:
-// is the owner still there, and its spec the one that we know? When an owner is deleted its
-// children go, or lose their references to be kept, and our cache may see that before it
-// sees why.
-func (a *Applier) ownerLives(ctx context.Context, owner desired.Owner, id desired.ID) error {
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
-	err := a.live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, live)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("get %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
-	}
-	if live.UID != owner.UID || live.DeletionTimestamp != nil || owner.Generation != 0 && live.Generation != owner.Generation {
-		return stale(owner, id)
-	}
-	return nil
 }
 
 // held says whether a child is as we want it, without a call: from memory if nothing
