@@ -88,10 +88,12 @@ faults: assets ## Crash, starve and mislead the operator at every write (two hou
 ifneq ($(REPLAY)$(PLANS)$(KINDS),)
 	$(FAULTS_TEST) ./test/faults -run TestPlans -plans=$(or $(PLANS),0) -seed=$(SEED) -kinds='$(KINDS)' -replay='$(REPLAY)' -workers=$(WORKERS)
 else
-	$(FAULTS_TEST) ./test/faults -plans=0 -seed=$(SEED) -workers=$(WORKERS) -clean=5
-	$(FAULTS_TEST) ./test/faults/environment
-	$(FAULTS_TEST) ./engine -run Interleav
-	go run ./test/faults/summary $(FAULTS_OUT) out/faults.json docs/reports/faults.md
+	start=$$(date +%s); failed=0; \
+	$(FAULTS_TEST) -parallel 2 ./test/faults -plans=0 -seed=$(SEED) -workers=$(WORKERS) -clean=5 || failed=1; \
+	$(FAULTS_TEST) ./test/faults/environment || failed=1; \
+	$(FAULTS_TEST) ./engine -run Interleav || failed=1; \
+	go run ./test/faults/summary $(FAULTS_OUT) $$(( ($$(date +%s) - start) / 60 )) out/faults.json docs/reports/faults.md; \
+	exit $$failed
 endif
 
 ##@ Measurements

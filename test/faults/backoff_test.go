@@ -23,6 +23,7 @@ func TestBackoff(t *testing.T) {
 	if !long() {
 		t.Skip("waits for a dozen retries: make faults runs it")
 	}
+	t.Parallel()
 	start := time.Now()
 	const lasts = 12 * time.Second
 	g := newGround(t, operator.Build(t, true))

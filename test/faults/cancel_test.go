@@ -71,6 +71,7 @@ func TestCancelling(t *testing.T) {
 	if !long() {
 		t.Skip("plays a world per pair: make faults runs it; the sample of plans has unseen events")
 	}
+	t.Parallel()
 	start, failed := time.Now(), 0
 	g := newGround(t, operator.Build(t, true))
 	for name, pair := range cancelling {

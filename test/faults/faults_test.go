@@ -39,6 +39,7 @@ func TestPlans(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server: make test-api runs it")
 	}
+	t.Parallel()
 	start := time.Now()
 	g := newGround(t, operator.Build(t, true))
 	writes, err := parseWrites(knownWrites)

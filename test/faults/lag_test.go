@@ -26,6 +26,7 @@ func TestLag(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server: make test-api runs it")
 	}
+	t.Parallel()
 	start := time.Now()
 	wakes, pause := 50, 100*time.Millisecond
 	if long() {

@@ -18,6 +18,7 @@ func TestQuiet(t *testing.T) {
 	if !long() {
 		t.Skip("listens for minutes: make faults runs it; every plan listens for 3 s")
 	}
+	t.Parallel()
 	start := time.Now()
 	still := 10 * time.Minute
 	g := newGround(t, operator.Build(t, true))

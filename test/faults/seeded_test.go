@@ -63,6 +63,7 @@ func TestSeededBugs(t *testing.T) {
 	if !long() {
 		t.Skip("builds the operator a dozen times: make faults runs it")
 	}
+	t.Parallel()
 	g := newGround(t, operator.Build(t, true))
 	r := &reference{}
 	r.learn(t, g, 2)

@@ -22,6 +22,7 @@ func TestRelistStorm(t *testing.T) {
 	if !long() {
 		t.Skip("takes minutes: make faults runs it; the sample of plans has relists")
 	}
+	t.Parallel()
 	start := time.Now()
 	g := newGround(t, operator.Build(t, true))
 	r := &reference{}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,17 +23,17 @@ const (
 )
 
 func main() {
-	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: summary <folder of rows> <file for all rows> <report>")
+	if len(os.Args) != 5 {
+		fmt.Fprintln(os.Stderr, "usage: summary <folder of rows> <minutes it all took> <file for all rows> <report>")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+	if err := run(os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
 		fmt.Fprintln(os.Stderr, "summary:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dir, all, document string) error {
+func run(dir, minutes, all, document string) error {
 	rows, err := read(dir)
 	if err != nil {
 		return err
@@ -48,7 +49,7 @@ func run(dir, all, document string) error {
 	if err != nil {
 		return err
 	}
-	filled, err := fill(string(text), figures, table(rows))
+	filled, err := fill(string(text), figures, table(rows, minutes))
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func number(r report.Row) int {
 // isMistake tells a seeded bug from a test of the battery.
 func isMistake(r report.Row) bool { return strings.HasPrefix(r.Test, "seeded: ") }
 
-func table(rows []report.Row) string {
+func table(rows []report.Row, minutes string) string {
 	var text strings.Builder
 	fmt.Fprintln(&text, "| test | generated | run | failed | found nothing to strike | machine-minutes | seed | seen |")
 	fmt.Fprintln(&text, "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
@@ -117,6 +118,7 @@ func table(rows []report.Row) string {
 		missed += len(r.Missed)
 	}
 	fmt.Fprintf(&text, "| all | %d | %d | %d | %d | %.1f | | |\n", sum.Generated, sum.Run, sum.Failed, missed, sum.Seconds/60)
+	fmt.Fprintf(&text, "\nAll of it took %s minutes on %d cores.\n", minutes, runtime.NumCPU())
 	return text.String()
 }
 

@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -35,7 +37,7 @@ func TestRun(t *testing.T) {
 	}
 	document := write("report.md", []byte("before\n"+figures+"old\n"+end+"between\n"+seeded+"old\n"+end+"after\n"))
 	all := filepath.Join(dir, "faults.out")
-	if err := run(dir, all, document); err != nil {
+	if err := run(dir, "104", all, document); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(document)
@@ -50,6 +52,8 @@ func TestRun(t *testing.T) {
 		"| 2 double crash | 175 | 170 | 1 | 1 | 1.5 | 7 |  |",
 		"| 10 conflict storm | 1 | 1 | 0 | 0 | 5.0 | 0 | calm |",
 		"| all | 176 | 171 | 1 | 1 | 6.5 | | |",
+		"",
+		fmt.Sprintf("All of it took 104 minutes on %d cores.", runtime.NumCPU()),
 		strings.TrimSpace(end), "between",
 		strings.TrimSpace(seeded),
 		"| seeded bug | found | seconds | by |",
@@ -69,7 +73,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("%d rows, %v", len(rows), err)
 	}
 	write("report.md", []byte("nothing to fill"))
-	if err := run(dir, all, document); err == nil {
+	if err := run(dir, "104", all, document); err == nil {
 		t.Error("a report without marks must be refused")
 	}
 }
