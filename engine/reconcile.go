@@ -104,7 +104,7 @@ func (r *reconciler[T]) act(ctx context.Context, app T, owner desired.Owner, o *
 		done.other = err
 		return
 	}
-	switch err := r.remember(ctx, owner, o); {
+	switch err := r.remember(ctx, app, owner, o); {
 	case waits(err):
 		// Somebody else has the name. Nothing is pruned meanwhile, so nothing that a job
 		// has done is forgotten.
@@ -191,16 +191,23 @@ func (r *reconciler[T]) execute(ctx context.Context, app T, owner desired.Owner,
 	}
 }
 
-// remove deletes a child that the spec does not want, after asking the API server
-// whether that is still what the object says: the cache may be behind an edit.
-func (r *reconciler[T]) remove(ctx context.Context, app T, owner desired.Owner, component string, id desired.ID, done *outcome) {
+// stillSo asks the API server whether an object is what we decide on: the cache may be
+// behind an edit, and another leader may have acted on that since.
+func (r *reconciler[T]) stillSo(ctx context.Context, app T) error {
 	current := r.kind.New()
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(app), current); client.IgnoreNotFound(err) != nil {
-		done.errors[id] = fmt.Errorf("get %s %s before deleting %s %s: %w", r.gvk.Kind, klog.KObj(app), id.Kind.Kind, id.Name, err)
-		return
+		return fmt.Errorf("get %s %s: %w", r.gvk.Kind, klog.KObj(app), err)
 	}
 	if current.GetUID() != app.GetUID() || current.GetGeneration() != app.GetGeneration() {
-		done.errors[id] = fmt.Errorf("%s %s: %w", r.gvk.Kind, klog.KObj(app), apply.ErrStale)
+		return fmt.Errorf("%s %s: %w", r.gvk.Kind, klog.KObj(app), apply.ErrStale)
+	}
+	return nil
+}
+
+// remove deletes a child that the spec does not want, if that is still what the object says.
+func (r *reconciler[T]) remove(ctx context.Context, app T, owner desired.Owner, component string, id desired.ID, done *outcome) {
+	if err := r.stillSo(ctx, app); err != nil {
+		done.errors[id] = fmt.Errorf("before deleting %s %s: %w", id.Kind.Kind, id.Name, err)
 		return
 	}
 	err := r.uncover(ctx, owner, id)

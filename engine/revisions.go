@@ -20,7 +20,7 @@ const defaultHistory = 10
 
 // remember stores the spec that is about to be applied, before anything of it is: what a
 // job has done must be known as its doing.
-func (r *reconciler[T]) remember(ctx context.Context, owner desired.Owner, o *observed) error {
+func (r *reconciler[T]) remember(ctx context.Context, app T, owner desired.Owner, o *observed) error {
 	h := &o.history
 	for _, before := range o.strays {
 		after, err := r.applier.Reclaim(ctx, owner, before)
@@ -46,6 +46,10 @@ func (r *reconciler[T]) remember(ctx context.Context, owner desired.Owner, o *ob
 		return nil
 	}
 	if before := h.Current; before != nil {
+		// Either somebody went back to an earlier spec, or we have not heard of a later one.
+		if err := r.stillSo(ctx, app); err != nil {
+			return err
+		}
 		after, err := r.applier.RenumberRevision(ctx, owner, before, h.Number)
 		if err != nil {
 			return err

@@ -58,7 +58,7 @@ func TestPlans(t *testing.T) {
 		return
 	}
 	generated := generate(writes, *seed)
-	p := newPool(choose(t, generated))
+	p := newPool(choose(t, generated), maxTries())
 	var all sync.WaitGroup
 	if !r.ready() {
 		all.Go(func() { r.learn(t, g, *clean) })

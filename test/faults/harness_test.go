@@ -98,7 +98,7 @@ func TestWritesAreKnown(t *testing.T) {
 // TestPool sees that no plan is forgotten.
 func TestPool(t *testing.T) {
 	plans := []plan{{relist, "scale", nil}, {relist, "edge", nil}, {lag, "scale", []string{"1"}}}
-	p := newPool(plans)
+	p := newPool(plans, 1)
 	first := p.next()
 	if diff := cmp.Diff(map[string]string{"scale": "relist,scale", "edge": "relist,edge"}, inLines(first)); diff != "" {
 		t.Error(diff)

@@ -16,6 +16,7 @@ type pool struct {
 	mu      sync.Mutex
 	waiting map[string][]plan
 	tries   map[string]int
+	most    int // how often one is tried that finds nothing to strike
 	left    int
 	results []result
 	broken  int // steps that went wrong although nothing was planned to
@@ -41,8 +42,8 @@ func maxTries() int {
 	return 3
 }
 
-func newPool(plans []plan) *pool {
-	p := &pool{waiting: map[string][]plan{}, tries: map[string]int{}, left: len(plans)}
+func newPool(plans []plan, most int) *pool {
+	p := &pool{waiting: map[string][]plan{}, tries: map[string]int{}, most: most, left: len(plans)}
 	for _, plan := range plans {
 		p.waiting[plan.step] = append(p.waiting[plan.step], plan)
 	}
@@ -80,7 +81,7 @@ func (p *pool) done(t *testing.T, r result) {
 	defer p.mu.Unlock()
 	line := r.plan.String()
 	p.tries[line]++
-	if r.missed && r.wrong == "" && p.tries[line] < maxTries() {
+	if r.missed && r.wrong == "" && p.tries[line] < p.most {
 		p.waiting[r.plan.step] = append(p.waiting[r.plan.step], r.plan)
 		return
 	}
