@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,31 +23,52 @@ const (
 	indexOwner = "owner"
 )
 
-// Cache is what the cache of a manager must keep for [Setup]: of children and pods only
-// ours, of pods only what explains them, of ConfigMaps and Secrets only that they exist.
-// No namespaces means all.
-func Cache(namespaces ...string) ctrlcache.Options {
-	ours := labels.SelectorFromSet(labels.Set{appsapi.LabelManagedBy: appsapi.ManagedBy})
-	shared := true // nobody changes what comes from the cache, so it need not be copied
-	o := ctrlcache.Options{
-		ByObject: map[client.Object]ctrlcache.ByObject{
-			pod: {Label: ours, UnsafeDisableDeepCopy: &shared, Transform: projectPod},
-		},
-		DefaultTransform: ctrlcache.TransformStripManagedFields(),
-	}
-	for _, c := range children {
-		o.ByObject[c.object] = ctrlcache.ByObject{Label: ours, UnsafeDisableDeepCopy: &shared}
-	}
-	o.ByObject[revisionKind.object] = ctrlcache.ByObject{Label: ours, UnsafeDisableDeepCopy: &shared, Transform: projectRevision}
-	for _, kind := range sources {
-		o.ByObject[sourceMetadata(kind)] = ctrlcache.ByObject{UnsafeDisableDeepCopy: &shared, Transform: projectSource}
-	}
-	if len(namespaces) > 0 {
-		o.DefaultNamespaces = map[string]ctrlcache.Config{}
-		for _, ns := range namespaces {
-			o.DefaultNamespaces[ns] = ctrlcache.Config{}
+// NewCache makes the cache of a manager as [Setup] needs it: of children and pods it keeps
+// only ours, of pods only what explains them, of ConfigMaps and Secrets of others only that
+// they exist. No namespaces means all.
+func NewCache(namespaces ...string) ctrlcache.NewCacheFunc {
+	return func(config *rest.Config, from ctrlcache.Options) (ctrlcache.Cache, error) {
+		make := func(o ctrlcache.Options) (ctrlcache.Cache, error) {
+			o.Scheme, o.Mapper, o.HTTPClient = from.Scheme, from.Mapper, from.HTTPClient
+			o.DefaultTransform = ctrlcache.TransformStripManagedFields()
+			for _, ns := range namespaces {
+				if o.DefaultNamespaces == nil {
+					o.DefaultNamespaces = map[string]ctrlcache.Config{}
+				}
+				o.DefaultNamespaces[ns] = ctrlcache.Config{}
+			}
+			return ctrlcache.New(config, o)
 		}
+		main, err := make(mainCache())
+		if err != nil {
+			return nil, err
+		}
+		files, err := make(ctrlcache.Options{ByObject: map[client.Object]ctrlcache.ByObject{&corev1.ConfigMap{}: ours}})
+		return splitCache{main, files}, err
 	}
+}
+
+// ours is what we made. Nobody changes what comes from the cache, so it need not be copied.
+var ours = ctrlcache.ByObject{
+	Label:                 labels.SelectorFromSet(labels.Set{appsapi.LabelManagedBy: appsapi.ManagedBy}),
+	UnsafeDisableDeepCopy: new(true),
+}
+
+func mainCache() ctrlcache.Options {
+	pods, revisions := ours, ours
+	pods.Transform, revisions.Transform = projectPod, projectRevision
+	o := ctrlcache.Options{ByObject: map[client.Object]ctrlcache.ByObject{}}
+	for _, c := range slices.Concat(children, optionalChildren) {
+		o.ByObject[c.object] = ours
+	}
+	o.ByObject[pod], o.ByObject[revisionKind.object] = pods, revisions
+	for _, kind := range sources {
+		o.ByObject[sourceMetadata(kind)] = ctrlcache.ByObject{UnsafeDisableDeepCopy: new(true), Transform: projectSource}
+	}
+	maps.DeleteFunc(o.ByObject, func(obj client.Object, _ ctrlcache.ByObject) bool {
+		_, apart := obj.(*corev1.ConfigMap)
+		return apart
+	})
 	return o
 }
 

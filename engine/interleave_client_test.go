@@ -271,7 +271,7 @@ func newMind[T Object](w *world, kind Kind[T], name string) *reconciler[T] {
 	c, live := &modelClient{w: w}, modelReader{w: w}
 	return &reconciler[T]{
 		kind: kind, gvk: emptyOf(name).GetObjectKind().GroupVersionKind(),
-		client: c, live: live, applier: apply.New(c, live, w), events: recorder{silent{}}, clock: w,
+		client: c, cache: c, live: live, applier: apply.New(c, live, c, w), events: recorder{silent{}}, clock: w,
 		backoff:  &backoff{TypedRateLimiter: tries{}, unreachable: map[request]bool{}},
 		stale:    tries{},
 		written:  newWritten[T](),

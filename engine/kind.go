@@ -51,7 +51,7 @@ type ComponentStatus struct {
 	Wanted, Replicas, Ready, Available int32
 	// Selector finds the pods, in the syntax of kubectl.
 	Selector string
-	// Endpoints are where it can be reached inside the cluster.
+	// Endpoints are where it can be reached, from outside of the cluster first.
 	Endpoints []appsapi.Endpoint
 }
 

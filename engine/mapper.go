@@ -14,7 +14,11 @@ import (
 // API server, and waits for one; asking would fail and end the program.
 func Mapper(scheme *runtime.Scheme, kinds ...Object) (meta.RESTMapper, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, obj := range everything(kinds) {
+	all := everything(kinds)
+	for _, c := range optionalChildren {
+		all = append(all, c.object)
+	}
+	for _, obj := range all {
 		gvk, err := apiutil.GVKForObject(obj, scheme)
 		if err != nil {
 			return nil, fmt.Errorf("map a kind to its resource: %w", err)

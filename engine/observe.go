@@ -62,8 +62,8 @@ func (r *reconciler[T]) observe(ctx context.Context, app T, owner desired.Owner)
 // what needs a child must not be overlooked when that is deleted.
 func (r *reconciler[T]) ours(ctx context.Context, owner desired.Owner) (rollout.Seen, error) {
 	seen := rollout.Seen{}
-	for _, kind := range children {
-		if kind.kind == desired.KindRevision {
+	for _, kind := range slices.Concat(children, optionalChildren) {
+		if kind.kind == desired.KindRevision || !r.optionals.readable(kind.kind) {
 			continue
 		}
 		names, err := r.namesOf(ctx, owner, kind)
@@ -89,7 +89,7 @@ func (r *reconciler[T]) ours(ctx context.Context, owner desired.Owner) (rollout.
 
 // see adds a child as we know it best.
 func (r *reconciler[T]) see(ctx context.Context, owner desired.Owner, id desired.ID, seen rollout.Seen) error {
-	if seen[id] != nil {
+	if seen[id] != nil || !r.optionals.readable(id.Kind) {
 		return nil
 	}
 	obj, err := r.applier.Observe(ctx, owner, id)
@@ -104,7 +104,7 @@ func (r *reconciler[T]) see(ctx context.Context, owner desired.Owner, id desired
 
 func (r *reconciler[T]) namesOf(ctx context.Context, owner desired.Owner, kind childKind) ([]string, error) {
 	list := kind.list()
-	if err := r.client.List(ctx, list, client.InNamespace(owner.Namespace), client.MatchingFields{indexOwner: string(owner.UID)}); err != nil {
+	if err := r.cache.List(ctx, list, client.InNamespace(owner.Namespace), client.MatchingFields{indexOwner: string(owner.UID)}); err != nil {
 		return nil, fmt.Errorf("list %ss of %s %s/%s: %w", kind.kind.Kind, owner.Kind, owner.Namespace, owner.Name, err)
 	}
 	var names []string

@@ -118,7 +118,8 @@ func refusedBefore(err error) *apply.Refused {
 func waits(err error) bool {
 	var taken *apply.NameConflict
 	var leaving *apply.Leaving
-	return errors.As(err, &taken) || errors.As(err, &leaving)
+	var unknown *unknownKind
+	return errors.As(err, &taken) || errors.As(err, &leaving) || errors.As(err, &unknown)
 }
 
 // stale is set when a decision met a world that had moved on.

@@ -34,6 +34,7 @@ type reconciler[T Object] struct {
 	kind    Kind[T]
 	gvk     schema.GroupVersionKind
 	client  client.Client
+	cache   client.Reader // also of kinds that are not compiled in, which client would read live
 	live    client.Reader
 	applier *apply.Applier
 	events  recorder
@@ -41,6 +42,8 @@ type reconciler[T Object] struct {
 	backoff *backoff
 	stale   workqueue.TypedRateLimiter[ctrl.Request] // apart from backoff: nothing failed
 	written written[T]
+	// optionals are the kinds that the cluster may not know.
+	optionals optionals
 	// contents are those of the ConfigMaps and Secrets that pods take configuration from.
 	contents *contents
 }
@@ -151,8 +154,8 @@ func (r *reconciler[T]) owner(obj T) desired.Owner {
 // abreast is how many children of an application are written at the same time.
 const abreast = 8
 
-// execute applies the steps of a plan: all children at once, then what their components
-// must not have.
+// execute applies the steps of a plan: what has to go first, all children at once, then
+// what their components must not have.
 func (r *reconciler[T]) execute(ctx context.Context, app T, owner desired.Owner, plan rollout.Plan, done *outcome) {
 	type write struct {
 		step   int
@@ -162,6 +165,9 @@ func (r *reconciler[T]) execute(ctx context.Context, app T, owner desired.Owner,
 	}
 	var writes []write
 	for i, step := range plan.Steps {
+		for _, id := range step.First {
+			r.remove(ctx, app, owner, step.Component, id, done)
+		}
 		for _, child := range step.Apply {
 			writes = append(writes, write{step: i, child: child})
 		}
@@ -172,7 +178,10 @@ func (r *reconciler[T]) execute(ctx context.Context, app T, owner desired.Owner,
 		w := &writes[i]
 		current, _ := done.seen[w.child.ID].(client.Object)
 		group.Go(func() error {
-			w.result, w.err = r.applier.Apply(ctx, owner, w.child.Child, current, w.child.HoldPods)
+			if w.err = r.optionals.writable(ctx, owner.Namespace, w.child.ID); w.err == nil {
+				w.result, w.err = r.applier.Apply(ctx, owner, w.child.Child, current, w.child.HoldPods)
+				w.err = r.optionals.refine(ctx, owner.Namespace, w.child.ID, w.err)
+			}
 			return nil
 		})
 	}

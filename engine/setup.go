@@ -8,11 +8,16 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -37,9 +42,13 @@ const forever = time.Duration(math.MaxInt64)
 
 // +kubebuilder:rbac:groups=apps,resources=deployments;controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=batch,resources=jobs;cronjobs,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=services;configmaps,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=httproutes,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
-// +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // childKind is a kind of child that is watched.
@@ -59,11 +68,31 @@ var (
 		{&corev1.Service{}, func() client.ObjectList { return &corev1.ServiceList{} }, desired.KindService},
 		{&batchv1.Job{}, func() client.ObjectList { return &batchv1.JobList{} }, desired.KindJob},
 		{&batchv1.CronJob{}, func() client.ObjectList { return &batchv1.CronJobList{} }, desired.KindCronJob},
+		{&corev1.ConfigMap{}, func() client.ObjectList { return &corev1.ConfigMapList{} }, desired.KindConfigMap},
+		{&autoscalingv2.HorizontalPodAutoscaler{}, func() client.ObjectList { return &autoscalingv2.HorizontalPodAutoscalerList{} }, desired.KindAutoscaler},
+		{&policyv1.PodDisruptionBudget{}, func() client.ObjectList { return &policyv1.PodDisruptionBudgetList{} }, desired.KindBudget},
+		{&networkingv1.Ingress{}, func() client.ObjectList { return &networkingv1.IngressList{} }, desired.KindIngress},
 		revisionKind,
+	}
+	// optionalChildren are of kinds that are not part of Kubernetes.
+	optionalChildren = []childKind{
+		{unstructuredObject(desired.KindRoute), func() client.ObjectList { return unstructuredList(desired.KindRoute) }, desired.KindRoute},
 	}
 	pod     = &corev1.Pod{}
 	sources = []string{desired.RefConfigMap, desired.RefSecret}
 )
+
+func unstructuredObject(kind schema.GroupVersionKind) client.Object {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(kind)
+	return o
+}
+
+func unstructuredList(kind schema.GroupVersionKind) client.ObjectList {
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	return l
+}
 
 // sourceMetadata is the metadata of a kind that pods take configuration from.
 func sourceMetadata(kind string) *metav1.PartialObjectMetadata {
@@ -72,7 +101,7 @@ func sourceMetadata(kind string) *metav1.PartialObjectMetadata {
 	return m
 }
 
-// Setup makes a manager run a kind. The manager's cache must be made with [Cache].
+// Setup makes a manager run a kind. The manager's cache must be made with [NewCache].
 func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 	o = o.withDefaults()
 	gvk, err := apiutil.GVKForObject(kind.New(), mgr.GetScheme())
@@ -82,20 +111,26 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 	if err := index(mgr); err != nil {
 		return err
 	}
+	kinds, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("ask the API server which kinds it knows: %w", err)
+	}
 	limiter := newBackoff(o.MaxBackoff)
-	applier := apply.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{})
+	applier := apply.New(mgr.GetCache(), mgr.GetAPIReader(), mgr.GetClient(), clock.RealClock{})
 	applier.MaxBackoff = o.MaxBackoff
 	r := &reconciler[T]{
-		kind:    kind,
-		gvk:     gvk,
-		client:  mgr.GetClient(),
-		live:    mgr.GetAPIReader(),
-		applier: applier,
-		events:  recorder{mgr.GetEventRecorder("holdfast")},
-		clock:   clock.RealClock{},
-		backoff: limiter,
-		stale:   workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, maxUnreachable),
-		written: newWritten[T](),
+		kind:      kind,
+		gvk:       gvk,
+		client:    mgr.GetClient(),
+		cache:     mgr.GetCache(),
+		live:      mgr.GetAPIReader(),
+		applier:   applier,
+		events:    recorder{mgr.GetEventRecorder("holdfast")},
+		clock:     clock.RealClock{},
+		backoff:   limiter,
+		stale:     workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, maxUnreachable),
+		written:   newWritten[T](),
+		optionals: optionals{},
 		contents: newContents(mgr.GetClient(), mgr.GetAPIReader(),
 			&contentKey{namespace: o.Namespace, reader: mgr.GetAPIReader(), writer: mgr.GetClient()}),
 	}
@@ -110,9 +145,7 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 			UpdateFunc: func(e event.UpdateEvent) bool { return !r.written.echo(e.ObjectOld, e.ObjectNew) },
 		})).
 		Watches(pod, handler.EnqueueRequestsFromMapFunc(byInstance))
-	for _, child := range children {
-		b = b.Watches(child.object, childHandler{owner: gvk.GroupKind(), kind: child.kind, applier: r.applier}.handler())
-	}
+	r.watchChildren(b, mgr.GetCache(), knows(kinds))
 	for _, kind := range sources {
 		b = b.WatchesMetadata(sourceMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.contents.usersOf(kind)))
 	}
@@ -120,6 +153,21 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 		return fmt.Errorf("set up %s: %w", gvk.Kind, err)
 	}
 	return nil
+}
+
+// watchChildren makes a controller watch what the objects of its kind consist of.
+func (r *reconciler[T]) watchChildren(b *builder.Builder, cache ctrlcache.Cache, known func(context.Context, schema.GroupVersionKind) (bool, error)) {
+	handlerOf := func(child childKind) handler.EventHandler {
+		return childHandler{owner: r.gvk.GroupKind(), kind: child.kind, applier: r.applier}.handler()
+	}
+	for _, child := range children {
+		b.Watches(child.object, handlerOf(child))
+	}
+	for _, child := range optionalChildren {
+		o := &optional{childKind: child, cache: cache, known: known, handler: handlerOf(child), clock: r.clock, looked: make(chan struct{})}
+		r.optionals[child.kind] = o
+		b.WatchesRawSource(o)
+	}
 }
 
 // independent is a manager whose controllers wait for what they watch themselves. Left to
@@ -138,19 +186,21 @@ func (ownSources) WaitForCacheSync(context.Context) bool { return true }
 
 // index may be asked for by every kind; the indexes are the same.
 func index(mgr ctrl.Manager) error {
-	add := func(obj client.Object, field string, of client.IndexerFunc) error {
-		err := mgr.GetFieldIndexer().IndexField(context.Background(), obj, field, of)
-		if err != nil && !strings.Contains(err.Error(), "indexer conflict") {
-			return fmt.Errorf("index %T by %s: %w", obj, field, err)
-		}
-		return nil
-	}
+	ctx, indexer := context.Background(), mgr.GetFieldIndexer()
 	for _, child := range children {
-		if err := add(child.object, indexOwner, ownersOf); err != nil {
+		if err := addIndex(ctx, indexer, child.object, indexOwner, ownersOf); err != nil {
 			return err
 		}
 	}
-	return add(pod, indexWorkload, workloadOf)
+	return addIndex(ctx, indexer, pod, indexWorkload, workloadOf)
+}
+
+func addIndex(ctx context.Context, indexer client.FieldIndexer, obj client.Object, field string, of client.IndexerFunc) error {
+	err := indexer.IndexField(ctx, obj, field, of)
+	if err != nil && !strings.Contains(err.Error(), "indexer conflict") {
+		return fmt.Errorf("index %T by %s: %w", obj, field, err)
+	}
+	return nil
 }
 
 // byInstance wakes the object whose name a pod carries. Which kind it is the label does

@@ -75,19 +75,21 @@ type AppServiceStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Selector string `json:"selector,omitempty"`
 
-	// endpoints are the addresses of the service inside the cluster.
+	// endpoints are the addresses of the service: outside of the cluster first, if
+	// it is exposed, then inside.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:MaxItems=32
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
 }
 
 // Endpoint is an address of a service.
 type Endpoint struct {
-	// name of the port, or its number when it has no name.
+	// name of the port, or its number when it has no name; outside of the cluster
+	// the hostname.
 	// +required
-	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
 	// url to reach it, for example http://web.shop.svc:80.

@@ -24,7 +24,5 @@ type JobComponent struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|([-0-9*?,/]+ +){3}[-0-9A-Za-z*?,/]+ +[-0-9A-Za-z*?,/]+)$')",message="a schedule has five fields, for example '0 3 * * *' for every night at three, or is one of @hourly, @daily, @weekly, @monthly and @yearly"
 	Schedule string `json:"schedule,omitempty"`
 
-	// security says what the pods may do and as whom they run.
-	// +optional
-	Security SecuritySettings `json:"security,omitzero"`
+	PodSettings `json:",inline"`
 }

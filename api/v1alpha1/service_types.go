@@ -11,6 +11,9 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.all(p, !has(p.name) || self.ports.exists_one(o, has(o.name) && o.name == p.name))",fieldPath=".ports",message="two ports have the same name; give each its own, for example dns and dns-tcp"
 // +kubebuilder:validation:XValidation:rule="(has(self.service) && has(self.service.type) && self.service.type == 'Headless') == (has(oldSelf.service) && has(oldSelf.service.type) && oldSelf.service.type == 'Headless')",fieldPath=".service.type",message="a Service cannot become Headless, or stop being it, while it exists; keep the type, or use a new name"
 // +kubebuilder:validation:XValidation:rule="!has(self.preStopSleepSeconds) || self.preStopSleepSeconds <= (has(self.terminationGracePeriodSeconds) ? self.terminationGracePeriodSeconds : 30)",fieldPath=".preStopSleepSeconds",message="preStopSleepSeconds is part of terminationGracePeriodSeconds (30 unless set) and cannot be longer; lower the one or raise the other"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.replicas)",fieldPath=".autoscaling",message="autoscaling decides how many pods run; remove replicas, or autoscaling"
+// +kubebuilder:validation:XValidation:rule="!has(self.expose) || has(self.ports) && self.ports.size() > 0",fieldPath=".expose",message="there is nothing to expose without ports; add the port that the container listens on, for example ports: [{port: 80}]"
+// +kubebuilder:validation:XValidation:rule="!has(self.expose) || !has(self.expose.paths) || !has(self.ports) || self.expose.paths.all(p, !has(p.port) || self.ports.exists(o, o.port == p.port))",fieldPath=".expose.paths",message="a path leads to a port that is not in ports; correct the number, or add the port"
 type ServiceComponent struct {
 	ContainerSpec `json:",inline"`
 
@@ -36,6 +39,12 @@ type ServiceComponent struct {
 	// +kubebuilder:validation:Maximum=10000
 	Replicas *int32 `json:"replicas,omitempty"`
 
+	// autoscaling lets Kubernetes choose how many pods run, with a
+	// HorizontalPodAutoscaler. It excludes replicas. Switching it on or off leaves
+	// the number of pods as it is at that moment.
+	// +optional
+	Autoscaling *AutoscalingSettings `json:"autoscaling,omitempty"`
+
 	// ports the container listens on. A Service of the same name leads to them;
 	// without ports there is no Service.
 	// +optional
@@ -49,25 +58,77 @@ type ServiceComponent struct {
 	// +optional
 	Service ServiceSettings `json:"service,omitzero"`
 
+	// expose makes the service reachable from outside of the cluster.
+	// +optional
+	Expose *ExposeSettings `json:"expose,omitempty"`
+
 	// update says how a change reaches running pods.
 	// +optional
 	Update UpdateSettings `json:"update,omitzero"`
 
-	// config says how changed configuration reaches the pods.
+	// disruption says how many pods may be missing while nodes are emptied.
 	// +optional
-	Config ConfigSettings `json:"config,omitzero"`
+	Disruption DisruptionSettings `json:"disruption,omitzero"`
 
-	// security says what the pods may do and as whom they run.
-	// +optional
-	Security SecuritySettings `json:"security,omitzero"`
+	PodSettings `json:",inline"`
 }
 
-// ConfigSettings say how changed configuration reaches the pods.
-type ConfigSettings struct {
-	// rollOnChange replaces the pods when the content of a ConfigMap or Secret
-	// that env or envFrom refers to changes. Default true.
+// AutoscalingSettings let Kubernetes choose how many pods run.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.targetCPUUtilization) || has(self.targetMemoryUtilization)",message="autoscaling needs something to aim at: set targetCPUUtilization or targetMemoryUtilization, for example 70"
+// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",fieldPath=".minReplicas",message="minReplicas cannot be more than maxReplicas; lower the one or raise the other"
+type AutoscalingSettings struct {
+	// minReplicas is how many pods run at least. Default 1.
 	// +optional
-	RollOnChange *bool `json:"rollOnChange,omitempty"`
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	MinReplicas int32 `json:"minReplicas,omitempty"`
+
+	// maxReplicas is how many pods run at most.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	MaxReplicas int32 `json:"maxReplicas"`
+
+	// targetCPUUtilization is the average use of CPU to aim at, in percent of what
+	// resources.requests.cpu promises, for example 70.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	TargetCPUUtilization int32 `json:"targetCPUUtilization,omitempty"`
+
+	// targetMemoryUtilization is the average use of memory to aim at, in percent
+	// of what resources.requests.memory promises, for example 80.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	TargetMemoryUtilization int32 `json:"targetMemoryUtilization,omitempty"`
+}
+
+// DisruptionBudget says whether there is a PodDisruptionBudget.
+// +kubebuilder:validation:Enum=Auto;None
+type DisruptionBudget string
+
+// Whether there is a PodDisruptionBudget.
+const (
+	DisruptionAuto DisruptionBudget = "Auto"
+	DisruptionNone DisruptionBudget = "None"
+)
+
+// DisruptionSettings say how many pods may be missing while nodes are emptied.
+type DisruptionSettings struct {
+	// budget Auto makes a PodDisruptionBudget when replicas or
+	// autoscaling.minReplicas is more than 1, None never. Default Auto.
+	// +optional
+	Budget DisruptionBudget `json:"budget,omitempty"`
+
+	// maxUnavailable is how many pods may be missing: a number or a percentage,
+	// for example 1 or 25%. Pods that are not ready may always go. Default 1.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 10000 : self.matches('^(100|[1-9][0-9]?)%$')",message="say a number of pods from 1 without quotes, or a percentage from 1% to 100%; with 0 no node could ever be emptied"
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 }
 
 // Port is a port of the container and the port of the Service that leads to

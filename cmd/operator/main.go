@@ -155,7 +155,7 @@ func newManager(o options) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(engine.Patient(cfg), ctrl.Options{
 		Scheme:                  scheme,
 		MapperProvider:          func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
-		Cache:                   engine.Cache(o.namespaces...),
+		NewCache:                engine.NewCache(o.namespaces...),
 		HealthProbeBindAddress:  o.healthAddress,
 		Metrics:                 metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization},
 		LeaderElection:          o.leaderElection,

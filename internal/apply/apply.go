@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -64,10 +65,10 @@ type Applier struct {
 	memory memory
 }
 
-// New returns an Applier that reads children from the cache of the client, and where
-// only the truth will do from live.
-func New(c client.Client, live client.Reader, clk clock.PassiveClock) *Applier {
-	return &Applier{MaxBackoff: defaultMaxBackoff, cache: c, live: live, writer: c, clock: clk, memory: memory{owners: map[types.UID]map[key]*entry{}}}
+// New returns an Applier that reads children from a cache, and where only the truth will
+// do from live.
+func New(cache, live client.Reader, writer client.Client, clk clock.PassiveClock) *Applier {
+	return &Applier{MaxBackoff: defaultMaxBackoff, cache: cache, live: live, writer: writer, clock: clk, memory: memory{owners: map[types.UID]map[key]*entry{}}}
 }
 
 // Observe returns a child as we know it best: from the cache, or as the API server
@@ -373,14 +374,20 @@ func (a *Applier) get(ctx context.Context, from client.Reader, namespace string,
 	return obj, nil
 }
 
+// empty is an object of a kind; of one that is not compiled in, a map.
 func (a *Applier) empty(namespace string, id desired.ID) (client.Object, error) {
-	made, err := a.writer.Scheme().New(id.Kind)
-	if err != nil {
-		return nil, err
-	}
-	obj, ok := made.(client.Object)
-	if !ok {
-		return nil, fmt.Errorf("%s is not an object", id.Kind)
+	var obj client.Object = &unstructured.Unstructured{}
+	obj.GetObjectKind().SetGroupVersionKind(id.Kind)
+	if a.writer.Scheme().Recognizes(id.Kind) {
+		made, err := a.writer.Scheme().New(id.Kind)
+		if err != nil {
+			return nil, err
+		}
+		typed, ok := made.(client.Object)
+		if !ok {
+			return nil, fmt.Errorf("%s is not an object", id.Kind)
+		}
+		obj = typed
 	}
 	obj.SetNamespace(namespace)
 	obj.SetName(id.Name)

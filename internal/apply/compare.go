@@ -19,12 +19,20 @@ import (
 )
 
 // listKeys are the keys by which the API server merges the lists that we write into;
-// every other list is one value. A test holds them against the API's own schema.
+// every other list is one value. A test holds them against the API's own schema, also
+// those that only the overlay of a spec has.
 var listKeys = map[string][]string{
+	"claims":                    {"name"},
 	"containers":                {"name"},
 	"env":                       {"name"},
 	"imagePullSecrets":          {"name"},
+	"initContainers":            {"name"},
+	"resourceClaims":            {"name"},
+	"schedulingGates":           {"name"},
 	"topologySpreadConstraints": {"topologyKey", "whenUnsatisfiable"},
+	"volumeDevices":             {"devicePath"},
+	"volumeMounts":              {"mountPath"},
+	"volumes":                   {"name"},
 }
 
 // keysOf returns the keys of a list, by the name of its field. Two lists share the name
@@ -42,8 +50,10 @@ func keysOf(field string, element map[string]any) []string {
 // whole are the maps that the API server takes as one value: a key that somebody adds
 // to the selector of a Service changes what we said. The same test holds them too.
 var whole = map[string]bool{
-	"selector": true, "labelSelector": true,
-	"configMapKeyRef": true, "fieldRef": true, "resourceFieldRef": true, "secretKeyRef": true,
+	"selector": true, "labelSelector": true, "nodeSelector": true,
+	"configMapKeyRef": true, "fieldRef": true, "fileKeyRef": true, "resourceFieldRef": true, "secretKeyRef": true,
+	"secretRef": true, "nodePublishSecretRef": true, "dataSource": true,
+	"requiredDuringSchedulingIgnoredDuringExecution": true,
 }
 
 // project takes from live what want has a say in: the same fields of maps, the elements

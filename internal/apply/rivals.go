@@ -30,6 +30,10 @@ var exclusive = map[string][]string{
 	"preStop":   {"exec", "httpGet", "sleep", "tcpSocket"},
 	"env":       {"value", "valueFrom"},
 	"valueFrom": {"configMapKeyRef", "fieldRef", "fileKeyRef", "resourceFieldRef", "secretKeyRef"},
+	"volumes": {"awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "configMap", "csi", "downwardAPI",
+		"emptyDir", "ephemeral", "fc", "flexVolume", "flocker", "gcePersistentDisk", "gitRepo", "glusterfs", "hostPath",
+		"image", "iscsi", "nfs", "persistentVolumeClaim", "photonPersistentDisk", "portworxVolume", "projected", "quobyte",
+		"rbd", "scaleIO", "secret", "storageos", "vsphereVolume"},
 }
 
 // contradictions are fields that are not legal beside every value of another, by the name
@@ -49,7 +53,8 @@ var contradictions = map[string]func(want, live map[string]any) [][]string{
 		return found
 	},
 	"resources": quantities,
-	// Of a Deployment, of its pods, of a Service: they have nothing in common but the name.
+	// Of a Deployment, of its pods, of a Service, of a budget: they have nothing in common
+	// but the name.
 	"spec": func(want, live map[string]any) [][]string {
 		var found [][]string
 		if deadline, ok := want["progressDeadlineSeconds"].(int64); ok {
@@ -63,6 +68,8 @@ var contradictions = map[string]func(want, live map[string]any) [][]string{
 		if kind, ok := want["type"]; ok {
 			found = append(found, unless(kind == "LoadBalancer", "loadBalancerSourceRanges")...)
 		}
+		_, budget := want["unhealthyPodEvictionPolicy"]
+		found = append(found, unless(!budget, "minAvailable")...)
 		return found
 	},
 }

@@ -1,111 +1,125 @@
 package apply
 
 import (
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/applyconfigurations"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
-	"sigs.k8s.io/yaml"
 )
 
-// TestSchema holds our tables against the API's own schema, for every list and map that
-// a golden case has: a list that we take for one value and the API server merges, or the
-// other way round, would be repaired for ever or never.
+// TestSchema holds our tables against the API's own schema, for every list and map that a
+// child can have, also by way of an overlay: a list that we take for one value and the API
+// server merges, or the other way round, would be repaired for ever or never.
 func TestSchema(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("..", "desired", "testdata", "*.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no golden cases: %v", err)
-	}
 	converter := applyconfigurations.NewTypeConverter(clientgoscheme.Scheme)
-	seen := map[string]bool{}
-	for _, file := range files {
-		content, err := os.ReadFile(file)
+	s := schemaTest{T: t, seen: map[string]bool{}, fields: map[string]bool{}}
+	for _, child := range []runtime.Object{
+		&appsv1.Deployment{}, &corev1.Service{}, &corev1.ConfigMap{}, &batchv1.Job{}, &batchv1.CronJob{},
+		&autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}, &networkingv1.Ingress{},
+	} {
+		kinds, _, err := clientgoscheme.Scheme.ObjectKinds(child)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for doc := range strings.SplitSeq(strings.TrimPrefix(string(content), "---\n"), "---\n") {
-			typed, err := converter.ObjectToTyped(parse(t, doc))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var body map[string]any
-			if err := yaml.Unmarshal([]byte(doc), &body); err != nil {
-				t.Fatal(err)
-			}
-			delete(body, "metadata") // compared as labels, annotations and owner
-			s := schemaTest{t, typed.Schema(), seen}
-			s.check("", body, typed.TypeRef())
+		child.GetObjectKind().SetGroupVersionKind(kinds[0])
+		typed, err := converter.ObjectToTyped(child)
+		if err != nil {
+			t.Fatal(err)
 		}
+		s.schema = typed.Schema()
+		s.check("", typed.TypeRef())
 	}
 	for name := range listKeys {
-		if !seen[name] {
-			t.Errorf("no golden case has the list %s", name)
+		if !s.fields[name] {
+			t.Errorf("no child has the list %s", name)
+		}
+	}
+	for name := range whole {
+		if !s.fields[name] {
+			t.Errorf("no child has the map %s", name)
 		}
 	}
 }
+
+// never are fields that no child of ours is applied with: what others write, what is
+// compared apart, and what neither the API server nor an overlay may set in a template.
+var never = []string{"status", "metadata", "ephemeralContainers", "hostAliases", "evictionResponders", "bindMountOptions",
+	"defaultBackend"}
 
 type schemaTest struct {
 	*testing.T
-	schema *schema.Schema
-	seen   map[string]bool
+	schema       *schema.Schema
+	seen, fields map[string]bool
 }
 
-func (s schemaTest) check(field string, value any, ref schema.TypeRef) {
+func (s schemaTest) check(field string, ref schema.TypeRef) {
 	s.Helper()
+	if ref.NamedType != nil {
+		if s.seen[field+" "+*ref.NamedType] {
+			return
+		}
+		s.seen[field+" "+*ref.NamedType] = true
+	}
 	atom, ok := s.schema.Resolve(ref)
 	if !ok {
 		s.Fatalf("%s has no schema", field)
 	}
-	s.seen[field] = true
-	switch v := value.(type) {
-	case map[string]any:
-		if atom.Map == nil {
-			s.Fatalf("%s is no map", field)
-		}
-		if atomic := atom.Map.ElementRelationship == schema.Atomic; atomic != whole[field] {
+	s.fields[field] = true
+	switch {
+	case atom.List != nil:
+		s.checkList(field, atom.List)
+	case atom.Map != nil && field != "" && atom.Scalar == nil: // a quantity may be a number
+		atomic := atom.Map.ElementRelationship == schema.Atomic
+		if atomic != whole[field] {
 			s.Errorf("map %s: the API takes it as one value: %t, we do: %t", field, atomic, whole[field])
 		}
-		for k, e := range v {
-			if f, ok := atom.FindField(k); ok {
-				s.check(k, e, f.Type)
-				continue
-			}
-			s.check(k, e, atom.Map.ElementType)
+		if !atomic {
+			s.inside(atom.Map)
 		}
-	case []any:
-		s.checkList(field, v, atom.List)
+	case atom.Map != nil:
+		s.inside(atom.Map)
 	}
 }
 
-func (s schemaTest) checkList(field string, list []any, schemaOf *schema.List) {
+func (s schemaTest) inside(m *schema.Map) {
 	s.Helper()
-	if schemaOf == nil {
-		s.Fatalf("%s is no list", field)
+	for _, f := range m.Fields {
+		if !slices.Contains(never, f.Name) {
+			s.check(f.Name, f.Type)
+		}
 	}
-	first, _ := list[0].(map[string]any)
+}
+
+func (s schemaTest) checkList(field string, list *schema.List) {
+	s.Helper()
 	var want []string
-	if schemaOf.ElementRelationship == schema.Associative {
-		want = schemaOf.Keys
+	if list.ElementRelationship == schema.Associative {
+		want = list.Keys
 	}
-	if got := keysOf(field, first); !slices.Equal(got, want) {
+	example := map[string]any{}
+	for _, k := range want {
+		example[k] = ""
+	}
+	if got := keysOf(field, example); len(want) > 0 && !slices.Equal(got, want) || len(want) == 0 && listKeys[field] != nil {
 		s.Errorf("list %s: the keys are %v, we use %v", field, want, got)
 	}
-	for _, e := range list {
-		if element, ok := e.(map[string]any); ok && len(want) > 0 {
-			// Inside of an element the name of the list says which rules hold.
-			atom, _ := s.schema.Resolve(schemaOf.ElementType)
-			for k, v := range element {
-				f, _ := atom.FindField(k)
-				s.check(k, v, f.Type)
-			}
-		}
+	if len(want) == 0 {
+		return
+	}
+	// Inside of an element the name of the list says which rules hold.
+	if atom, _ := s.schema.Resolve(list.ElementType); atom.Map != nil {
+		s.inside(atom.Map)
 	}
 }
 
@@ -120,6 +134,7 @@ func TestExclusive(t *testing.T) {
 		"valueFrom":      {parent: corev1.EnvVarSource{}},
 		"env":            {parent: corev1.EnvVar{}, less: []string{"name"}},
 		"readinessProbe": {parent: corev1.ProbeHandler{}},
+		"volumes":        {parent: corev1.VolumeSource{}},
 	} {
 		var want []string
 		for f := range reflect.TypeOf(tc.parent).Fields() {

@@ -35,12 +35,14 @@ type Component struct {
 	// Children in the order in which they are listed to people; they do not depend on
 	// each other.
 	Children []Child
-	// Endpoints are where the component can be reached inside the cluster.
+	// Endpoints are where the component can be reached, from outside of the cluster first.
 	Endpoints []appsapi.Endpoint
 	// ProgressDeadlineSeconds is after how long without progress it counts as stalled.
 	ProgressDeadlineSeconds int32
 	// JobSpec is the hash of the own spec of a job that runs once.
 	JobSpec string
+	// Invalid is why the component can never work, whatever happens in the cluster.
+	Invalid string
 }
 
 // Selector finds the pods of the component, in the syntax of kubectl.
@@ -91,17 +93,52 @@ func (a application) service(c appsapi.Component, d *Component) {
 	d.Type = appsapi.ComponentService
 	d.Workload = ID{Kind: KindDeployment, Name: name}
 	d.WorkloadID = WorkloadID(KindDeployment.Kind, name)
-	d.Children = []Child{deployment(a, c, name)}
+	d.Invalid = a.invalid(c, *c.Service)
+	d.Children = a.withFiles(c, "service", c.Service.PodSettings, deployment(a, c, name))
 	if s := c.Service.Update.ProgressDeadlineSeconds; s != 0 {
 		d.ProgressDeadlineSeconds = s
 	}
-	if len(c.Service.Ports) == 0 {
-		return
+	if len(c.Service.Ports) > 0 {
+		d.Children = append(d.Children, service(a.Owner, c, name))
 	}
-	d.Children = append(d.Children, service(a.Owner, c, name))
+	if c.Service.Autoscaling != nil {
+		d.Children = append(d.Children, autoscaler(a.Owner, c, name))
+	}
+	if wantsBudget(*c.Service) {
+		d.Children = append(d.Children, budget(a.Owner, c, name))
+	}
+	if c.Service.Expose != nil && len(c.Service.Ports) > 0 {
+		d.Children = append(d.Children, exposed(a.Owner, c, name))
+		d.Endpoints = outside(c.Service.Expose)
+	}
 	for _, p := range c.Service.Ports {
-		d.Endpoints = append(d.Endpoints, endpoint(a.Namespace, name, p))
+		e := endpoint(a.Namespace, name, p)
+		if !slices.ContainsFunc(d.Endpoints, func(o appsapi.Endpoint) bool { return o.Name == e.Name }) {
+			d.Endpoints = append(d.Endpoints, e) // a hostname may be called like a port
+		}
 	}
+}
+
+// withFiles are a workload and the files that its pods find.
+func (a application) withFiles(c appsapi.Component, componentType string, p appsapi.PodSettings, workload Child) []Child {
+	if len(p.Config.Files) == 0 {
+		return []Child{workload}
+	}
+	return []Child{workload, files(a.Owner, c, componentType, Name(a.Owner, c), p.Config)}
+}
+
+// invalid is why no pods can be made of a component, as far as nobody but us can see it.
+func (a application) invalid(c appsapi.Component, pods appsapi.ServiceComponent) string {
+	if err := collision(pods.PodSettings); err != nil {
+		return err.Error()
+	}
+	if pods.PodTemplateOverlay == nil {
+		return ""
+	}
+	if _, err := podTemplate(a, c, "", containerName, pods, nil); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // endpoint names the scheme that the port's name or number tells, and otherwise http for

@@ -88,8 +88,12 @@ func renderDeployment(a application, c appsapi.Component, name string, live *app
 	}
 	// A field that we once set and no longer send would fall back to 1. So the live count
 	// goes along, pinned by the resourceVersion of the apply, but is not held.
-	if service.Replicas == nil && live != nil {
+	switch {
+	case service.Replicas == nil && live != nil:
 		config.carry = func() { spec.Replicas = live.Spec.Replicas }
+	case service.Autoscaling != nil && service.Autoscaling.MinReplicas > 1:
+		// It would make these of the one that is the default, half a minute later.
+		config.carry = func() { spec.WithReplicas(service.Autoscaling.MinReplicas) }
 	}
 	return config, nil
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,57 +23,33 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 var shop = Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Namespace: "shop", Name: "web", UID: "11111111-2222-3333-4444-555555555555"}
 
-// cases are the golden cases: the spec of a service and what lives already.
-var cases = map[string]struct {
+// golden are the cases: the spec of a service in testdata/specs, and what lives already.
+// The contract test of package apply sends these specs too, to a real API server.
+func golden(t *testing.T) map[string]goldenCase {
+	t.Helper()
+	cases := map[string]goldenCase{
+		"live-count":   {live: []runtime.Object{liveDeployment("7", "", "app")}},
+		"adopted":      {live: []runtime.Object{liveDeployment("3", "true", "nginx"), liveService("true", "10.0.0.1")}},
+		"adopted-pair": {live: []runtime.Object{liveDeployment("3", "true", "app", "sidecar")}},
+		"handed-over":  {live: []runtime.Object{liveDeployment("3", "", "nginx", "sidecar"), liveService("", "10.0.0.1")}},
+	}
+	files, err := filepath.Glob("testdata/specs/*.yaml")
+	must(err)
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		if name == "stack" {
+			continue // several components
+		}
+		spec, err := os.ReadFile(file)
+		must(err)
+		cases[name] = goldenCase{spec: string(spec), live: cases[name].live}
+	}
+	return cases
+}
+
+type goldenCase struct {
 	spec string
 	live []runtime.Object
-}{
-	"minimal": {spec: `{image: nginx}`},
-	"usual": {spec: `
-image: registry.example.com:5000/shop/web:1.4.2
-replicas: 2
-ports: [{port: 80, targetPort: 8080}]
-resources: {requests: {cpu: 1000m, memory: 1024Mi}, limits: {memory: 1Gi}}`},
-	"everything": {spec: `
-image: shop/web:2@sha256:0123456789012345678901234567890123456789012345678901234567890123
-imagePullPolicy: Always
-imagePullSecrets: [{name: regcred}, {name: other}]
-command: [/bin/web]
-args: [--verbose, ""]
-env:
-- {name: MODE, value: prod}
-- {name: EMPTY}
-- {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
-- {name: LIMIT, valueFrom: {resourceFieldRef: {resource: limits.memory}}}
-- {name: TOKEN, valueFrom: {secretKeyRef: {name: web, key: token, optional: true}}}
-envFrom:
-- {prefix: CFG_, configMapRef: {name: settings}}
-- {secretRef: {name: more}}
-resources: {limits: {memory: "134217728", example.com/gpu: "1"}}
-probes:
-  readiness: {httpGet: {path: /ready, port: http}, periodSeconds: 3}
-  liveness: {exec: {command: [/bin/check]}, timeoutSeconds: 5}
-  startup: {grpc: {port: 9090}, failureThreshold: 30}
-preStopSleepSeconds: 12
-terminationGracePeriodSeconds: 60
-replicas: 0
-ports:
-- {name: http, port: 80, targetPort: 8080, protocol: TCP}
-- {name: https, port: 443, targetPort: 8443, protocol: TCP}
-- {name: alias, port: 8080, protocol: TCP}
-- {name: dns, port: 53, protocol: UDP}
-service: {type: LoadBalancer, annotations: {example.com/lb: internal}, sessionAffinity: ClientIP}
-update: {maxSurge: 25%, maxUnavailable: 1, minReadySeconds: 5, progressDeadlineSeconds: 120, restartedAt: "2026-01-02T03:04:05Z"}
-security: {level: Restricted, runAsUser: 1000, runAsGroup: 1000, fsGroup: 2000, readOnlyRootFilesystem: true}`},
-	"headless":     {spec: `{image: nginx, ports: [{port: 80}], service: {type: Headless}}`},
-	"node-port":    {spec: `{image: nginx, ports: [{port: 80}], service: {type: NodePort}}`},
-	"udp-only":     {spec: `{image: "dns:1", ports: [{port: 53, protocol: UDP}]}`},
-	"short-grace":  {spec: `{image: nginx, ports: [{port: 80}], terminationGracePeriodSeconds: 2}`},
-	"no-pre-stop":  {spec: `{image: nginx, ports: [{port: 80}], preStopSleepSeconds: 0}`},
-	"live-count":   {spec: `{image: nginx}`, live: []runtime.Object{liveDeployment("7", "", "app")}},
-	"adopted":      {spec: `{image: nginx, ports: [{port: 80}]}`, live: []runtime.Object{liveDeployment("3", "true", "nginx"), liveService("true", "10.0.0.1")}},
-	"adopted-pair": {spec: `{image: nginx, replicas: 2}`, live: []runtime.Object{liveDeployment("3", "true", "app", "sidecar")}},
-	"handed-over":  {spec: `{image: nginx, ports: [{port: 80}]}`, live: []runtime.Object{liveDeployment("3", "", "nginx", "sidecar"), liveService("", "10.0.0.1")}},
 }
 
 // liveDeployment is one that somebody else made; without adopt it is ours by now.
@@ -168,7 +145,7 @@ func find(id ID, live []runtime.Object) runtime.Object {
 }
 
 func TestGolden(t *testing.T) {
-	for name, tc := range cases {
+	for name, tc := range golden(t) {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
 			for _, child := range only(component(t, tc.spec)).Children {
@@ -194,7 +171,7 @@ func TestGolden(t *testing.T) {
 // TestStable renders twice: the same wish must have the same hash, or every reconcile
 // would write.
 func TestStable(t *testing.T) {
-	for name, tc := range cases {
+	for name, tc := range golden(t) {
 		t.Run(name, func(t *testing.T) {
 			hash := func(i int) string {
 				child := only(component(t, tc.spec)).Children[i]

@@ -30,6 +30,7 @@ const (
 
 func (a application) job(c appsapi.Component, d *Component) {
 	d.Type = appsapi.ComponentJob
+	d.Invalid = a.invalid(c, appsapi.ServiceComponent{ContainerSpec: c.Job.ContainerSpec, PodSettings: c.Job.PodSettings})
 	if s := c.Job.ActiveDeadlineSeconds; s != nil {
 		d.ProgressDeadlineSeconds = *s
 	}
@@ -38,14 +39,14 @@ func (a application) job(c appsapi.Component, d *Component) {
 		d.GatesNobody = true
 		d.Workload = ID{Kind: KindCronJob, Name: name}
 		d.WorkloadID = WorkloadID(KindCronJob.Kind, name)
-		d.Children = []Child{cronJob(a, c, name)}
+		d.Children = a.withFiles(c, "job", c.Job.PodSettings, cronJob(a, c, name))
 		return
 	}
 	d.JobSpec = ownSpec(*c.Job)
 	name := shortenTo(d.ResourceName, maxLabel-specHash-1) + "-" + d.JobSpec
 	d.Workload = ID{Kind: KindJob, Name: name}
 	d.WorkloadID = WorkloadID(KindJob.Kind, name)
-	d.Children = []Child{job(a, c, name, d.JobSpec)}
+	d.Children = a.withFiles(c, "job", c.Job.PodSettings, job(a, c, name, d.JobSpec))
 }
 
 // ownSpec is equal for equal jobs, whatever they are bound to.
@@ -124,13 +125,13 @@ func cronJob(a application, c appsapi.Component, name string) Child {
 // jobTemplate is the template of the pods of a job. A failed pod stays, so that one can
 // see why.
 func jobTemplate(a application, workload string, c appsapi.Component) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
-	pod := appsapi.ServiceComponent{ContainerSpec: c.Job.ContainerSpec, Security: c.Job.Security}
+	pod := appsapi.ServiceComponent{ContainerSpec: c.Job.ContainerSpec, PodSettings: c.Job.PodSettings}
+	pod.Scheduling.Spread = appsapi.SpreadNone
 	template, err := podTemplate(a, c, workload, containerName, pod, nil)
 	if err != nil {
 		return nil, err
 	}
-	template.Annotations = nil // nothing replaces the pods of a job
-	template.Spec.TopologySpreadConstraints = nil
+	delete(template.Annotations, appsapi.AnnotationConfig) // nothing replaces the pods of a job
 	template.Spec.WithRestartPolicy(corev1.RestartPolicyNever)
 	return template, nil
 }

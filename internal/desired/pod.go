@@ -1,6 +1,8 @@
 package desired
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
@@ -16,36 +18,77 @@ func podTemplate(a application, of appsapi.Component, workload, name string, c a
 	if err != nil {
 		return nil, err
 	}
-	labels := selector(workload)
-	labels[appsapi.LabelInstance] = a.Name
-	spec := corev1ac.PodSpec().WithContainers(main).
-		WithSecurityContext(podSecurity(c.Security)).
-		WithTopologySpreadConstraints(spread(workload)...).
+	spec := corev1ac.PodSpec().WithSecurityContext(podSecurity(c.Security)).
 		// The API is not the application's business unless it says so.
-		WithAutomountServiceAccountToken(false).
+		WithAutomountServiceAccountToken(c.ServiceAccountName != "").
 		// Variables of the kind DB_PORT=tcp://... that appear with every Service of the
 		// namespace get in the way of those that are meant.
 		WithEnableServiceLinks(false)
+	if c.ServiceAccountName != "" {
+		spec.WithServiceAccountName(c.ServiceAccountName)
+	}
 	for _, s := range c.ImagePullSecrets {
 		spec.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(s.Name))
 	}
 	if s := c.TerminationGracePeriodSeconds; s != nil {
 		spec.WithTerminationGracePeriodSeconds(int64(*s))
 	}
+	if err := schedule(spec, workload, c.Scheduling); err != nil {
+		return nil, err
+	}
+	mountVolumes(spec, main, c.Volumes)
+	mountFiles(spec, main, Name(a.Owner, of), c.Config)
+	spec.WithContainers(main)
 	annotations := map[string]string{appsapi.AnnotationConfig: configHash(consumed)}
+	for k, v := range c.PodAnnotations {
+		annotations[k] = string(v)
+	}
 	if c.Update.RestartedAt != "" {
 		annotations[appsapi.AnnotationRestartedAt] = c.Update.RestartedAt
 	}
-	return corev1ac.PodTemplateSpec().WithLabels(labels).WithAnnotations(annotations).WithSpec(spec), nil
+	labels := map[string]string{}
+	for k, v := range c.PodLabels {
+		labels[k] = string(v)
+	}
+	maps.Copy(labels, selector(workload))
+	labels[appsapi.LabelInstance] = a.Name
+	template := corev1ac.PodTemplateSpec().WithLabels(labels).WithAnnotations(annotations).WithSpec(spec)
+	return overlaid(template, name, c.PodSettings)
+}
+
+// schedule says on which nodes pods run.
+func schedule(pod *corev1ac.PodSpecApplyConfiguration, workload string, s appsapi.SchedulingSettings) error {
+	for k, v := range s.NodeSelector {
+		pod.WithNodeSelector(map[string]string{k: string(v)})
+	}
+	for _, t := range s.Tolerations {
+		toleration, err := convert[corev1ac.TolerationApplyConfiguration](t)
+		if err != nil {
+			return err
+		}
+		pod.WithTolerations(toleration)
+	}
+	if s.PriorityClassName != "" {
+		pod.WithPriorityClassName(s.PriorityClassName)
+	}
+	if s.Spread != appsapi.SpreadNone {
+		pod.WithTopologySpreadConstraints(spread(workload, s.Spread)...)
+	}
+	return nil
 }
 
 // spread puts the pods of one revision on different nodes and zones where there is a
-// choice, and never keeps one from running.
-func spread(workload string) []*corev1ac.TopologySpreadConstraintApplyConfiguration {
+// choice. Only Hard keeps one from running, and never for the sake of zones: a node
+// without one would get no pod at all.
+func spread(workload string, s appsapi.Spread) []*corev1ac.TopologySpreadConstraintApplyConfiguration {
 	var out []*corev1ac.TopologySpreadConstraintApplyConfiguration
 	for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
+		otherwise := corev1.ScheduleAnyway
+		if s == appsapi.SpreadHard && key == corev1.LabelHostname {
+			otherwise = corev1.DoNotSchedule
+		}
 		out = append(out, corev1ac.TopologySpreadConstraint().
-			WithMaxSkew(1).WithTopologyKey(key).WithWhenUnsatisfiable(corev1.ScheduleAnyway).
+			WithMaxSkew(1).WithTopologyKey(key).WithWhenUnsatisfiable(otherwise).
 			WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(selector(workload))).
 			WithMatchLabelKeys("pod-template-hash"))
 	}

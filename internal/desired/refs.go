@@ -47,7 +47,7 @@ func Refs(c appsapi.Component) []Ref {
 	if c.Service == nil {
 		return nil // a job does not run again because its configuration changed
 	}
-	if roll := c.Service.Config.RollOnChange; roll != nil && !*roll {
+	if !rolls(c.Service.Config) {
 		return nil
 	}
 	found := keysByObject{}
@@ -70,6 +70,14 @@ func Refs(c appsapi.Component) []Ref {
 			found.add(RefSecret, r.Name, "")
 		}
 	}
+	for _, v := range c.Service.Volumes {
+		if v.ConfigMap != nil {
+			found.addVolume(RefConfigMap, v.ConfigMap)
+		}
+		if v.Secret != nil {
+			found.addVolume(RefSecret, v.Secret)
+		}
+	}
 	return found.refs()
 }
 
@@ -82,6 +90,15 @@ func (k keysByObject) add(kind, name, key string) {
 		k[object] = map[string]bool{}
 	}
 	k[object][key] = true
+}
+
+func (k keysByObject) addVolume(kind string, v *appsapi.ObjectVolume) {
+	for _, item := range v.Items {
+		k.add(kind, v.Name, item.Key)
+	}
+	if len(v.Items) == 0 {
+		k.add(kind, v.Name, "")
+	}
 }
 
 func (k keysByObject) refs() []Ref {

@@ -10,10 +10,14 @@ import (
 	"reflect"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -70,8 +74,9 @@ func Moves(before, after runtime.Object) bool {
 		!equality.Semantic.DeepEqual(a.Spec.Template, b.Spec.Template)
 }
 
-// Of judges an object. Deployments, Jobs, CronJobs, Services and Pods have rules;
-// everything else, and no object at all, is Unknown.
+// Of judges an object. Deployments, Jobs, CronJobs, Services, HTTPRoutes and Pods have
+// rules; what is only a setting for others is well when it is there. Everything else, and
+// no object at all, is Unknown.
 func Of(obj runtime.Object) Verdict {
 	if isNil(obj) {
 		return unknown("There is no object, so nothing is known about its health")
@@ -87,6 +92,12 @@ func Of(obj runtime.Object) Verdict {
 		return ofService(o)
 	case *corev1.Pod:
 		return ofPod(o)
+	case *corev1.ConfigMap, *autoscalingv2.HorizontalPodAutoscaler, *policyv1.PodDisruptionBudget, *networkingv1.Ingress:
+		return ofSetting(o.(metav1.Object), obj)
+	case *unstructured.Unstructured:
+		if o.GetKind() == "HTTPRoute" {
+			return ofRoute(o)
+		}
 	}
 	return unknown(describe(obj) + " is of a kind whose health cannot be judged")
 }
@@ -133,6 +144,15 @@ func ofService(s *corev1.Service) Verdict {
 		return progressing(name + " waits for an address from the load balancer")
 	}
 	return healthy(name + " is set up")
+}
+
+// ofSetting judges what has done its part by being there. An Ingress does not tell: many
+// controllers never write its status.
+func ofSetting(o metav1.Object, obj runtime.Object) Verdict {
+	if o.GetDeletionTimestamp() != nil {
+		return progressing(describe(obj) + " is being deleted")
+	}
+	return healthy(describe(obj) + " is set up")
 }
 
 func ofPod(p *corev1.Pod) Verdict {

@@ -14,13 +14,17 @@ type Invalid struct{ Why string }
 func (e *Invalid) Error() string { return e.Why }
 
 // Check refuses what no order satisfies: dependencies on nothing and on oneself, also
-// through others, bindings that lead nowhere, and components that would share a child.
+// through others, bindings that lead nowhere, components that would share a child, and
+// those of which no pods can be made.
 func Check(components []desired.Component) error {
 	known := map[string]*desired.Component{}
 	children := map[desired.ID]string{}
 	for i := range components {
 		c := &components[i]
 		known[c.Name] = c
+		if c.Invalid != "" {
+			return &Invalid{about(c, components) + c.Invalid}
+		}
 		for _, child := range c.Children {
 			if other, taken := children[child.ID]; taken {
 				return &Invalid{fmt.Sprintf("Components %q and %q would both have %s %s; give one of them another resourceName",
@@ -45,6 +49,14 @@ func Check(components []desired.Component) error {
 		return &Invalid{fmt.Sprintf("Components depend on each other in a circle: %s; remove one of these dependencies", strings.Join(cycle, " -> "))}
 	}
 	return nil
+}
+
+// about names a component, where there are others.
+func about(c *desired.Component, components []desired.Component) string {
+	if len(components) < 2 {
+		return ""
+	}
+	return fmt.Sprintf("Component %q: ", c.Name)
 }
 
 // findCycle returns the first circle in the order of the spec, its first component twice.

@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
@@ -42,7 +43,6 @@ func changed(c appsapi.Component, changes []change) appsapi.Component {
 }
 
 func needing(names ...string) change { return func(c *appsapi.Component) { c.DependsOn = names } }
-func replicas(n int32) change        { return func(c *appsapi.Component) { c.Service.Replicas = &n } }
 func called(name string) change      { return func(c *appsapi.Component) { c.ResourceName = name } }
 func was(name string) change         { return func(c *appsapi.Component) { c.RenamedFrom = name } }
 func held(c *appsapi.Component)      { c.Suspend = true }
@@ -93,14 +93,22 @@ func applied(child desired.Child, before Object) Object {
 		must(json.Unmarshal(body, j))
 		return j
 	}
-	s := &corev1.Service{}
-	must(json.Unmarshal(body, s))
-	return s
+	obj, err := clientgoscheme.Scheme.New(child.Kind)
+	must(err)
+	must(json.Unmarshal(body, obj))
+	return obj.(Object)
 }
 
 func must(err error) {
 	if err != nil {
 		panic(err)
+	}
+}
+
+// replicas without a budget: what is about the number of pods has cases of its own.
+func replicas(n int32) change {
+	return func(c *appsapi.Component) {
+		c.Service.Replicas, c.Service.Disruption.Budget = &n, appsapi.DisruptionNone
 	}
 }
 
@@ -199,6 +207,9 @@ func lines(p Plan) []string {
 	var out []string
 	for _, s := range p.Steps {
 		var parts []string
+		if len(s.First) > 0 {
+			parts = append(parts, "first remove "+join(s.First, nameOf))
+		}
 		if len(s.Apply) > 0 {
 			parts = append(parts, "apply "+join(s.Apply, func(a Application) string {
 				if a.HoldPods {

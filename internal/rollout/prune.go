@@ -49,7 +49,7 @@ func compareIDs(a, b desired.ID) int {
 func (p *planner) optional(c *desired.Component) []desired.ID {
 	var out []desired.ID
 	for _, l := range p.leftovers {
-		if l.component == c.Name && l.live.GetDeletionTimestamp() == nil && !p.isRun(l) && !isPredecessor(c, l) {
+		if l.component == c.Name && l.live.GetDeletionTimestamp() == nil && !p.isRun(l) && !isPredecessor(c, l) && !p.mounted(l) {
 			out = append(out, l.id)
 		}
 	}
@@ -65,6 +65,9 @@ func (p *planner) isRun(l leftover) bool {
 // isPredecessor says whether a leftover is of the time when the component's children had
 // another name.
 func isPredecessor(c *desired.Component, l leftover) bool {
+	if l.id.Kind == desired.KindConfigMap {
+		return false // named after its content: whoever mounts it needs it, nobody else
+	}
 	return c.Type == appsapi.ComponentService && l.id.Name != c.ResourceName ||
 		l.id.Kind == desired.KindCronJob && c.Workload.Kind == desired.KindCronJob
 }
@@ -95,9 +98,9 @@ func (p *planner) prune() (remove []Removal, keep []Kept) {
 
 // serves says whether a leftover leads to pods that are still there. Pods on their way out
 // serve a moment longer, and clients need that moment to learn of another name: so a
-// Service goes after what it leads to.
+// Service goes after what it leads to, and files after those who read them.
 func (p *planner) serves(l leftover) bool {
-	return l.id.Kind == desired.KindService && slices.ContainsFunc(p.leftovers, func(o leftover) bool {
+	return p.mounted(l) || l.id.Kind == desired.KindService && slices.ContainsFunc(p.leftovers, func(o leftover) bool {
 		return o.id == desired.ID{Kind: desired.KindDeployment, Name: l.id.Name}
 	})
 }

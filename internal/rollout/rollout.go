@@ -52,8 +52,11 @@ type Plan struct {
 // removals follow when all of them succeeded.
 type Step struct {
 	Component string
-	Apply     []Application
-	Remove    []desired.ID
+	// First goes before anything is applied: an autoscaler that is switched off must not
+	// undo the number of pods that takes its place.
+	First  []desired.ID
+	Apply  []Application
+	Remove []desired.ID
 	// WaitsFor are the components it waits for, while something is held back for them.
 	WaitsFor []string
 	// Runs is the earlier run of a job that has to end first.
@@ -186,7 +189,13 @@ func (p *planner) step(c *desired.Component) Step {
 		}
 		step.Apply = append(step.Apply, Application{child, hold && child.ID == c.Workload})
 	}
-	step.Remove = append(step.Remove, p.optional(c)...)
+	for _, id := range p.optional(c) {
+		if id.Kind == desired.KindAutoscaler {
+			step.First = append(step.First, id)
+			continue
+		}
+		step.Remove = append(step.Remove, id)
+	}
 	return step
 }
 

@@ -74,7 +74,7 @@ func TestOtherKindsAreLeftOut(t *testing.T) {
 // The samples are what people try first, and the documentation shows their plan.
 func TestSamples(t *testing.T) {
 	cases := map[string][]string{
-		"appservice.yaml": {"AppService web, 1 component\n", "1     web        Service  Deployment web, Service web  -\n", "  applied at once  web\n", "\nDeletion takes everything at once"},
+		"appservice.yaml": {"AppService web, 1 component\n", "1     web        Service  Deployment web, Service web, PodDisruptionBudget web  -\n", "  applied at once  web\n", "\nDeletion takes everything at once"},
 		"appstack.yaml": {
 			"AppStack shop, 3 components\n", "  applied at once  migrate\n", "  waiting          api for migrate, web for api\n",
 			"\nDeletion goes the other way: web, then api, then migrate.\n",

@@ -71,7 +71,7 @@ spec:
 		w.becomesReady()
 		w.FallsSilent(w.name)
 	})
-	w.Expect(accepted(calls)).To(Equal(2), "%s", calls.Count())
+	w.Expect(accepted(calls)).To(Equal(3), "%s", calls.Count())
 	w.Expect(*w.deployment().Spec.Template.Spec.EnableServiceLinks).To(BeTrue())
 	w.settles()
 

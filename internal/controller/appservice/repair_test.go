@@ -6,6 +6,7 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -73,12 +74,17 @@ func init() {
 }
 
 func (w *world) children() []client.Object {
-	return []client.Object{w.deployment(), w.service()}
+	all := []client.Object{w.deployment(), w.service()}
+	if budget := get(w, &policyv1.PodDisruptionBudget{ObjectMeta: w.meta()}); budget != nil {
+		all = append(all, budget)
+	}
+	return all
 }
 
 // accepted counts the writes to children that the API server accepted.
 func accepted(calls audit.Events) int {
-	return len(calls.Of("deployments.apps", "services").Writes().Where((*audit.Event).Accepted))
+	return len(calls.Of("deployments.apps", "services", "configmaps", "horizontalpodautoscalers.autoscaling",
+		"poddisruptionbudgets.policy", "ingresses.networking.k8s.io", "httproutes.gateway.networking.k8s.io").Writes().Where((*audit.Event).Accepted))
 }
 
 func containers(d *appsv1.Deployment) []string {

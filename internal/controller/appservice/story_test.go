@@ -17,7 +17,7 @@ func init() {
 			w.FallsSilent(w.name)
 		})
 		w.Expect(len(calls.Reads())).To(BeZero(), "%s", calls.Count())
-		w.Expect(accepted(calls)).To(Equal(2), "one write for each child:\n%s", calls.Count())
+		w.Expect(accepted(calls)).To(Equal(3), "one write for each child:\n%s", calls.Count())
 		w.Expect(len(calls.Of("appservices.apps.holdfast.dev"))).To(BeNumerically("<=", 3), "on its way, and there:\n%s", calls.Count())
 		w.Expect(w.events()).To(ConsistOf("ComponentCreated", "ComponentReady"))
 		status := w.app().Status

@@ -1,0 +1,117 @@
+package appservice_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+)
+
+func init() {
+	stories["autoscaling"] = autoscaling
+}
+
+// counts are the numbers of pods that a Deployment was told to have, one after the other,
+// as somebody who watches sees them.
+type counts struct {
+	mu   sync.Mutex
+	seen []int32
+}
+
+func (c *counts) all() []int32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.seen)
+}
+
+func (w *world) watchCounts(client kubernetes.Interface) *counts {
+	w.Helper()
+	c := &counts{}
+	events, err := client.AppsV1().Deployments(w.NS).Watch(w.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + w.name})
+	w.Expect(err).NotTo(HaveOccurred())
+	go func() {
+		for e := range events.ResultChan() {
+			d, ok := e.Object.(*appsv1.Deployment)
+			if !ok {
+				continue
+			}
+			c.mu.Lock()
+			if n := *d.Spec.Replicas; len(c.seen) == 0 || c.seen[len(c.seen)-1] != n {
+				c.seen = append(c.seen, n)
+			}
+			c.mu.Unlock()
+		}
+	}()
+	return c
+}
+
+// autoscaling moves the number of pods as the autoscaler of Kubernetes does, as its user and
+// through the scale subresource, while everything else changes too: the number is never ours
+// to change, also not when autoscaling is switched on or off.
+func autoscaling(w *world) {
+	cfg, err := w.Plane.ConfigFor("system:serviceaccount:kube-system:horizontal-pod-autoscaler")
+	w.Expect(err).NotTo(HaveOccurred())
+	cfg.UserAgent = "kube-controller-manager/horizontal-pod-autoscaler" // names the field manager
+	hpa, err := kubernetes.NewForConfig(cfg)
+	w.Expect(err).NotTo(HaveOccurred())
+	admin, err := kubernetes.NewForConfig(w.Plane.Config)
+	w.Expect(err).NotTo(HaveOccurred())
+	scale := func(n int32) {
+		_, err := hpa.AppsV1().Deployments(w.NS).UpdateScale(w.Context(), w.name,
+			&autoscalingv1.Scale{ObjectMeta: w.meta(), Spec: autoscalingv1.ScaleSpec{Replicas: n}}, metav1.UpdateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		w.becomesReady()
+	}
+	reconcile := func() {
+		edit(w, w.app(), func(a *appsapi.AppService) {
+			a.Labels = map[string]string{"touched": fmt.Sprint(a.Generation, a.ResourceVersion)}
+		})
+	}
+	on := appsapi.AutoscalingSettings{MaxReplicas: 10, TargetCPUUtilization: 70}
+	// written says how often we wrote the Deployment for a change of the spec.
+	written := func(change func(*appsapi.AppServiceSpec)) int {
+		calls := w.Calls(func() {
+			w.change(change)
+			w.becomesReady()
+			w.FallsSilent(w.name)
+		})
+		return len(calls.Of("deployments.apps").Writes().Where((*audit.Event).Accepted))
+	}
+
+	seen := w.watchCounts(admin)
+	w.create(`{image: "shop/web:1", replicas: 1}`)
+	w.becomesReady()
+	w.Expect(written(func(s *appsapi.AppServiceSpec) { s.Replicas, s.Autoscaling = nil, &on })).To(Equal(1), "one write hands the count over")
+	w.Expect(*get(w, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: w.meta()}).Spec.MinReplicas).To(BeEquivalentTo(1))
+	scale(7)
+	for range 10 {
+		reconcile()
+	}
+	w.change(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:2" })
+	w.becomesReady()
+	scale(3)
+	for range 10 {
+		reconcile()
+	}
+	w.Expect(written(func(s *appsapi.AppServiceSpec) { s.Autoscaling = nil })).To(BeZero(), "nothing about the Deployment has changed")
+	w.Eventually(func() any { return get(w, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: w.meta()}) }, "60s").Should(BeNil())
+	w.change(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:3" })
+	w.becomesReady()
+	w.Expect(written(func(s *appsapi.AppServiceSpec) { s.Autoscaling = &on })).To(BeZero())
+	scale(4)
+	w.Expect(seen.all()).To(Equal([]int32{1, 7, 3, 4}), "somebody else than the autoscaler changed the count")
+	w.Expect(written(func(s *appsapi.AppServiceSpec) { s.Replicas, s.Autoscaling = new(int32(4)), nil })).To(Equal(1), "one write takes the count over")
+	w.change(func(s *appsapi.AppServiceSpec) { s.Replicas = new(int32(2)) })
+	w.becomesReady()
+	w.Expect(seen.all()).To(Equal([]int32{1, 7, 3, 4, 2}))
+	w.settles()
+}

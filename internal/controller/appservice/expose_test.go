@@ -1,0 +1,123 @@
+package appservice_test
+
+import (
+	"fmt"
+	"time"
+
+	. "github.com/onsi/gomega"
+	networkingv1 "k8s.io/api/networking/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/gatewayapi"
+)
+
+func init() {
+	stories["expose"] = expose
+}
+
+const behindGateway = `
+image: shop/web:1
+ports: [{port: 80}]
+expose: {hostnames: [shop.example.com], gatewayRef: {name: public, namespace: infra}}`
+
+func (w *world) route() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion("gateway.networking.k8s.io/v1")
+	u.SetKind("HTTPRoute")
+	u.SetNamespace(w.NS)
+	u.SetName(w.name)
+	if err := w.Get(w.Context(), client.ObjectKeyFromObject(u), u); err != nil {
+		return nil
+	}
+	return u
+}
+
+// expose tells of a service behind a Gateway in a cluster that gets to know Gateways later,
+// and forgets them again. The test plays the controller of the Gateway.
+func expose(w *world) {
+	unknown := fmt.Sprintf("False/ApplyFailed: HTTPRoute %s/web cannot be created, because the cluster does not know the kind HTTPRoute of "+
+		"gateway.networking.k8s.io/v1; install the Gateway API, or use expose.ingressClassName instead of expose.gatewayRef", w.NS)
+	w.create(behindGateway)
+	w.Eventually(w.condition("Ready"), "60s").Should(Equal(unknown))
+	w.Expect(w.service()).NotTo(BeNil(), "everything else is there")
+
+	crds, err := w.Plane.InstallCRDs(gatewayapi.CRDs(w.T))
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Eventually(w.condition("Ready"), "60s").Should(Equal(fmt.Sprintf(
+		"False/Progressing: HTTPRoute %s/web waits for Gateway infra/public to accept it; see whether that Gateway exists and has a controller", w.NS)))
+	w.answer("Accepted", "False", "NotAllowedByListeners")
+	w.Eventually(w.condition("Ready"), "60s").Should(Equal(fmt.Sprintf(
+		"False/ComponentDegraded: HTTPRoute %s/web is not attached to Gateway infra/public: NotAllowedByListeners", w.NS)))
+	w.answer("Accepted", "True", "Accepted")
+	w.becomesReady()
+	w.Expect(w.app().Status.Endpoints[0].URL).To(Equal("http://shop.example.com/"))
+
+	route := w.route()
+	w.Expect(unstructured.SetNestedStringSlice(route.Object, []string{"theirs.example.com"}, "spec", "hostnames")).To(Succeed())
+	w.Expect(w.Update(w.Context(), route)).To(Succeed())
+	w.Eventually(func() []string {
+		hosts, _, _ := unstructured.NestedStringSlice(w.route().Object, "spec", "hostnames")
+		return hosts
+	}, "60s").Should(Equal([]string{"shop.example.com"}), "drift is repaired")
+	w.answer("Accepted", "True", "Accepted")
+	w.becomesReady()
+	w.FallsSilent(w.name)
+	w.settles()
+
+	w.change(func(s *appsapi.AppServiceSpec) { s.Expose.GatewayRef, s.Expose.IngressClassName = nil, "nginx" })
+	w.becomesReady()
+	w.Eventually(w.route, "60s").Should(BeNil())
+	w.Expect(get(w, &networkingv1.Ingress{ObjectMeta: w.meta()}).Spec.Rules[0].Host).To(Equal("shop.example.com"))
+
+	w.change(func(s *appsapi.AppServiceSpec) {
+		s.Expose.GatewayRef, s.Expose.IngressClassName = &appsapi.GatewayReference{Name: "public"}, ""
+	})
+	w.Eventually(w.route, "60s").ShouldNot(BeNil())
+	w.forgets(crds, unknown)
+}
+
+// forgets takes the kind away, and gives it back.
+func (w *world) forgets(crds []*apiextensionsv1.CustomResourceDefinition, unknown string) {
+	w.Helper()
+	crd := &unstructured.Unstructured{}
+	crd.SetAPIVersion("apiextensions.k8s.io/v1")
+	crd.SetKind("CustomResourceDefinition")
+	crd.SetName(crds[0].Name)
+	w.Expect(w.Delete(w.Context(), crd)).To(Succeed())
+	w.Eventually(w.condition("Ready"), "60s").Should(Equal(unknown))
+	calls := w.Calls(func() { time.Sleep(5 * time.Second) }) // nothing must happen
+	w.Expect(len(calls.Writes())).To(BeZero(), "%s", calls.Count())
+	w.Eventually(func() error {
+		_, err := w.Plane.InstallCRDs(gatewayapi.CRDs(w.T))
+		return err
+	}, "60s").Should(Succeed())
+	w.Eventually(w.route, "60s").ShouldNot(BeNil())
+	w.answer("Accepted", "True", "Accepted")
+	w.becomesReady()
+	w.settles()
+}
+
+// answer writes what the controller of a Gateway thinks of the route.
+func (w *world) answer(condition, status, reason string) {
+	w.Helper()
+	w.Eventually(func() error {
+		route := w.route()
+		if route == nil {
+			return fmt.Errorf("there is no route")
+		}
+		refs, _, _ := unstructured.NestedSlice(route.Object, "spec", "parentRefs")
+		about := func(kind, status, reason string) any {
+			return map[string]any{"type": kind, "status": status, "reason": reason, "message": "",
+				"lastTransitionTime": metav1.Now().UTC().Format(time.RFC3339), "observedGeneration": route.GetGeneration()}
+		}
+		route.Object["status"] = map[string]any{"parents": []any{map[string]any{
+			"parentRef": refs[0], "controllerName": "example.com/gateway",
+			"conditions": []any{about(condition, status, reason), about("ResolvedRefs", "True", "ResolvedRefs")},
+		}}}
+		return w.Status().Update(w.Context(), route)
+	}, "60s").Should(Succeed())
+}

@@ -1,0 +1,44 @@
+package desired
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestInvalid are specs that the API server takes and no pods can be made of.
+func TestInvalid(t *testing.T) {
+	overlay := func(text string) string { return "{image: a, podTemplateOverlay: " + text + "}" }
+	for spec, want := range map[string]string{
+		`{image: a}`: "",
+		`{image: a, config: {files: [{path: /a/b, content: x}]}, volumes: [{name: v, mountPath: /a, emptyDir: {}}]}`: "",
+		`{image: a, config: {files: [{path: /a, content: x}]}, volumes: [{name: v, mountPath: /a, emptyDir: {}}]}`:   `config.files has /a, where volume "v" is mounted; choose another path for one of them`,
+		`{image: a, config: {files: [{path: /a/b/c, content: x}, {path: /a, content: x}]}}`:                          "config.files has /a and /a/b/c, so /a would have to be a file and a folder; choose another path for one of them",
+		overlay(`{}`): "",
+		overlay(`{spec: {containers: [{name: proxy, image: p}]}}`):                                         "",
+		overlay(`{spec: {nodeSelector: {hostname: a}}}`):                                                   "",
+		overlay(`{spec: {hostNetwork: true}}`):                                                             "podTemplateOverlay sets spec.hostNetwork, which it may not",
+		overlay(`{spec: {containers: [{name: app}, {name: proxy, securityContext: {privileged: true}}]}}`): "podTemplateOverlay sets spec.containers[1].securityContext, which it may not",
+		overlay(`{spec: {containers: [{name: proxy, ports: [{containerPort: 1, hostPort: 1}]}]}}`):         "podTemplateOverlay sets spec.containers[0].ports[0].hostPort, which it may not",
+		overlay(`{spec: {volumes: [{name: v, hostPath: {path: /}}]}}`):                                     "podTemplateOverlay sets spec.volumes[0].hostPath, which it may not",
+		overlay(`{spec: {serviceAccountName: admin}}`):                                                     "podTemplateOverlay sets spec.serviceAccountName, which it may not",
+		overlay(`{spec: {automountServiceAccountToken: true}}`):                                            "podTemplateOverlay sets spec.automountServiceAccountToken, which it may not",
+		overlay(`{spec: {contaners: []}}`):                                                                 `podTemplateOverlay is not part of a pod template: unknown field "spec.contaners"`,
+		overlay(`{containers: []}`):                                                                        `podTemplateOverlay is not part of a pod template: unknown field "containers"`,
+		overlay(`{spec: {containers: {name: app}}}`):                                                       "podTemplateOverlay is not part of a pod template",
+		overlay(`{spec: {containers: [{image: p}]}}`):                                                      "podTemplateOverlay cannot be merged",
+		overlay(`{spec: {containers: [{name: app, $patch: delete}]}}`):                                     `podTemplateOverlay takes away or changes the container "app"`,
+		overlay(`{spec: {containers: [{name: app, image: a, $patch: replace}]}}`):                          `podTemplateOverlay takes away or changes the container "app"`,
+		overlay(`{spec: {$patch: replace, containers: [{name: app, image: a}]}}`):                          "podTemplateOverlay takes away or changes spec.securityContext",
+		overlay(`{metadata: {labels: {app.kubernetes.io/managed-by: me}}}`):                                "podTemplateOverlay takes away or changes the label app.kubernetes.io/managed-by",
+		overlay(`{metadata: {labels: {$patch: replace}}}`):                                                 "podTemplateOverlay takes away or changes the label",
+		overlay(`{metadata: {annotations: {apps.holdfast.dev/config: null}}}`):                             "podTemplateOverlay takes away or changes the annotation apps.holdfast.dev/config",
+		overlay(`{metadata: {annotations: {apps.holdfast.dev/restarted-at: now}}}`):                        "podTemplateOverlay takes away or changes the annotation apps.holdfast.dev/restarted-at",
+	} {
+		t.Run(spec, func(t *testing.T) {
+			got := only(component(t, spec)).Invalid
+			if !strings.HasPrefix(got, want) || got != "" && want == "" {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
