@@ -34,6 +34,7 @@ generate: ## Regenerate everything that is generated
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
 	$(TOOL) controller-gen rbac:roleName=holdfast-operator paths=./cmd/... paths=./engine/... paths=./internal/controller/... output:rbac:dir=config/rbac
+	hack/update-codegen.sh
 	for m in $(MODULES); do (cd $$m && go mod tidy); done
 
 .PHONY: lint

@@ -6,6 +6,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // it has ports. Its Ready condition says whether it runs as declared and, if
 // not, why.
 //
+// +genclient
+// +genclient:method=GetScale,verb=get,subresource=scale,result=k8s.io/api/autoscaling/v1.Scale
+// +genclient:method=UpdateScale,verb=update,subresource=scale,input=k8s.io/api/autoscaling/v1.Scale,result=k8s.io/api/autoscaling/v1.Scale
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=appsvc,categories=holdfast
 // +kubebuilder:subresource:status

@@ -6,6 +6,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // They are brought up in order, and its Ready condition says whether all of
 // them run as declared and, if not, why.
 //
+// +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=appstack,categories=holdfast
 // +kubebuilder:subresource:status
