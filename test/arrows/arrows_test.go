@@ -53,6 +53,9 @@ var arrows = map[[2]string]bool{
 	{"cmd/operator", ours + "engine"}:                                         false,
 	{"cmd/operator", ours + "internal/controller/appservice"}:                 false,
 	{"cmd/operator", ours + "internal/testutil"}:                              true,
+	{"examples/raw-watch", ours + "api/v1alpha1"}:                             false,
+	{"examples/watch-appservices", ours + "client/clientset/versioned"}:       false,
+	{"examples/watch-appservices", ours + "internal/health"}:                  true,
 }
 
 func TestLinterRefusesImportsAgainstTheArrows(t *testing.T) {

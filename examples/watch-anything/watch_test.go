@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/client/clientset/versioned"
+	"github.com/holdfast-dev/holdfast/internal/testutil"
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/test/faults/proxy"
+)
+
+const appServices = "appservices.v1alpha1.apps.holdfast.dev"
+
+func TestWatchAnything(t *testing.T) {
+	plane := testutil.ControlPlane(t, controlplane.Options{NoControllerManager: true})
+	if _, err := plane.InstallCRDs("../../config/crd"); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("comes and goes", func(t *testing.T) { t.Parallel(); testComesAndGoes(t, plane) })
+	t.Run("forbidden", func(t *testing.T) { t.Parallel(); testForbidden(t, plane) })
+	t.Run("out of reach", func(t *testing.T) { t.Parallel(); testOutOfReach(t, plane) })
+}
+
+// program is one run of the example.
+type program struct {
+	*testing.T
+	*WithT
+	ns   string
+	kube kubernetes.Interface
+	in   io.Writer
+	out  *gbytes.Buffer
+	end  func()
+}
+
+func begin(t *testing.T, plane *controlplane.Plane, as *rest.Config, ns string) *program {
+	t.Helper()
+	p := &program{T: t, WithT: NewWithT(t), ns: ns, kube: kubernetes.NewForConfigOrDie(plane.Config), out: gbytes.NewBuffer()}
+	p.SetDefaultEventuallyTimeout(20 * time.Second)
+	in, commands := io.Pipe()
+	p.in = commands
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, as, in, p.out, ns) }()
+	p.end = func() {
+		t.Helper()
+		cancel()
+		p.Eventually(ended).Should(Receive(Not(HaveOccurred())))
+		_ = in.Close()
+	}
+	return p
+}
+
+func (p *program) command(format string, args ...any) { fmt.Fprintf(p.in, format+"\n", args...) }
+
+// says waits for a line that comes after those asked for before.
+func (p *program) says(format string, args ...any) {
+	p.Helper()
+	p.Eventually(p.out).Should(gbytes.Say("%s\n", fmt.Sprintf(format, args...)))
+}
+
+func (p *program) settings(name string, owner *metav1.OwnerReference) {
+	p.Helper()
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "blue"}}}
+	if owner != nil {
+		m.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	_, err := p.kube.CoreV1().ConfigMaps(p.ns).Create(p.Context(), m, metav1.CreateOptions{})
+	p.Expect(err).NotTo(HaveOccurred())
+}
+
+func testComesAndGoes(t *testing.T, plane *controlplane.Plane) {
+	line, err := proxy.Start(plane.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = line.Stop() })
+	p := begin(t, plane, line.Config, testutil.Namespace(t, plane.Config))
+	apps := versioned.NewForConfigOrDie(plane.Config).AppsV1alpha1().AppServices(p.ns)
+	web := &appsapi.AppService{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"team": "blue"}}}
+	web.Spec.Image = "nginx:1.27"
+	web, err = apps.Create(t.Context(), web, metav1.CreateOptions{})
+	p.Expect(err).NotTo(HaveOccurred())
+
+	p.command("+" + appServices)
+	p.says("%s: watching, 1 there", appServices)
+	p.command("+configmaps.v1")
+	p.says("configmaps.v1: watching, 0 there")
+	p.command("+configmaps.v1")
+	p.says(`\+configmaps.v1: is watched already`)
+	p.settings("free", nil)
+	p.says("configmaps.v1: added %s/free", p.ns)
+	p.settings("owned", &metav1.OwnerReference{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Name: "web", UID: web.UID})
+	p.says("configmaps.v1: added %s/owned", p.ns)
+
+	p.command("?team=blue")
+	p.says(`\?team=blue: 3 found\n  %s %s/web\n  configmaps.v1 %s/free\n  configmaps.v1 %s/owned`, appServices, p.ns, p.ns, p.ns)
+	p.command("@%s %s/web", appServices, p.ns)
+	p.says(`@%s %s/web: 1 found\n  configmaps.v1 %s/owned`, appServices, p.ns, p.ns)
+	p.command("@%s %s/nobody", appServices, p.ns)
+	p.says(`there is no such object`)
+
+	// Deleted while nobody listens: only a new list shows that it is gone.
+	line.Hold(nil)
+	p.Expect(p.kube.CoreV1().ConfigMaps(p.ns).Delete(t.Context(), "free", metav1.DeleteOptions{})).To(Succeed())
+	p.Expect(line.Expire(proxy.Only("configmaps"))).To(Equal(1))
+	line.Release()
+	p.says("configmaps.v1: deleted %s/free", p.ns)
+
+	p.command("+unicorns.v1.example.com")
+	p.says("unicorns.v1.example.com: there is no such resource")
+	p.command("-unicorns.v1.example.com")
+	p.says("unicorns.v1.example.com: stopped")
+	p.command("-configmaps.v1")
+	p.says("configmaps.v1: stopped")
+	p.Eventually(func() int { return line.Watches(proxy.Only("configmaps")) }).Should(BeZero(), "watches that are still open")
+	p.settings("unseen", nil)
+	p.command("?team=blue")
+	p.says(`\?team=blue: 1 found\n  %s %s/web`, appServices, p.ns)
+	for command, answer := range map[string]string{
+		"-configmaps.v1": "-configmaps.v1: is not watched", "+pods": `\+pods: want resource.version.group`, "pods": `pods: a command begins with`,
+	} {
+		p.command("%s", command)
+		p.Eventually(p.out.Contents).Should(MatchRegexp(answer))
+	}
+	p.end()
+	p.Expect(string(p.out.Contents())).NotTo(ContainSubstring("unseen"))
+}
+
+// testForbidden shows that a missing permission is told, stops nothing else, and that its
+// arrival is noticed.
+func testForbidden(t *testing.T, plane *controlplane.Plane) {
+	cfg, err := plane.ConfigFor("reader")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := begin(t, plane, cfg, testutil.Namespace(t, plane.Config))
+	allow := func(resource string) {
+		t.Helper()
+		_, err := p.kube.RbacV1().Roles(p.ns).Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: resource},
+			Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{"list", "watch"}}}}, metav1.CreateOptions{})
+		p.Expect(err).NotTo(HaveOccurred())
+		_, err = p.kube.RbacV1().RoleBindings(p.ns).Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: resource},
+			RoleRef:  rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: resource},
+			Subjects: []rbacv1.Subject{{Kind: "User", Name: "reader"}}}, metav1.CreateOptions{})
+		p.Expect(err).NotTo(HaveOccurred())
+	}
+	p.command("+secrets.v1")
+	p.says(`secrets.v1: forbidden: .*User "reader" cannot (list|watch) resource "secrets".*`)
+	allow("configmaps")
+	p.command("+configmaps.v1")
+	p.says("configmaps.v1: watching, 0 there")
+	allow("secrets")
+	p.says("secrets.v1: watching, 0 there")
+	p.end()
+}
+
+// testOutOfReach has a server that nobody is behind.
+func testOutOfReach(t *testing.T, plane *controlplane.Plane) {
+	p := begin(t, plane, &rest.Config{Host: "http://127.0.0.1:1"}, "default")
+	p.command("+pods.v1")
+	p.says("pods.v1: no answer yet, tried on")
+	p.end()
+}
