@@ -12,6 +12,10 @@ TOOL := hack/tool.sh
 # Modules of the repository that hold code of ours (test/cluster/parts only pin what is built from elsewhere).
 MODULES := . test/cluster
 GO_BUILD := go build -ldflags "-s -w -X main.version=$(VERSION)"
+ARCH := $(shell go env GOARCH)
+# The operator's image, as manifests name it: make image dist IMAGE=registry.example.com/holdfast/operator:1
+DEV_IMAGE := holdfast/operator:dev
+IMAGE ?= $(DEV_IMAGE)
 
 # How often a measurement is repeated: make bench-smoke ROUNDS=3
 ROUNDS ?= 1
@@ -23,6 +27,7 @@ PORT ?= 16443
 KUBERNETES ?=
 AUDIT ?= false
 CLUSTER := bin/cluster
+KUBECTL := bin/k8s/kubectl --kubeconfig=$(DIR)/kubeconfig
 
 .PHONY: help
 help: ## List the targets
@@ -34,6 +39,7 @@ generate: ## Regenerate everything that is generated
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
 	$(TOOL) controller-gen rbac:roleName=holdfast-operator paths=./cmd/... paths=./engine/... paths=./internal/controller/... output:rbac:dir=config/rbac
+	$(TOOL) controller-gen rbac:roleName=holdfast-operator paths=./engine/... paths=./internal/controller/... output:rbac:dir=config/rbac/namespaced
 	hack/update-codegen.sh
 	for m in $(MODULES); do (cd $$m && go mod tidy); done
 
@@ -52,7 +58,7 @@ vuln: ## Look for known vulnerabilities that our code reaches
 .PHONY: verify
 verify: ## Regenerate, lint and fail on any difference
 	hack/verify-clean.sh $(MAKE) generate
-	$(TOOL) kustomize build config/default >/dev/null
+	for o in cluster-wide namespaced; do $(TOOL) kustomize build config/overlays/$$o >/dev/null; done
 	$(MAKE) lint vuln
 
 ##@ Tests
@@ -70,7 +76,7 @@ test-api: assets ## Run what needs an API server, with the race detector
 	go test -p 1 $$(go list ./... | grep -E '$(STORIES)' | grep -v /test/e2e)
 
 .PHONY: test-e2e
-test-e2e: images build ## Run the test cluster's own tests and the journeys on a real node (needs root)
+test-e2e: images build dist ## Run the test cluster's own tests and the journeys on a real node (needs root)
 	cd test/cluster && go test -count=1 -p 1 -parallel 8 -v -timeout 20m ./...
 	go test -count=1 -v -timeout 20m ./test/e2e
 
@@ -113,22 +119,41 @@ build: ## Build the programs into bin/, and for amd64 and arm64 below it
 	for arch in amd64 arm64; do GOOS=linux GOARCH=$$arch $(GO_BUILD) -o bin/linux-$$arch/ ./cmd/...; done
 
 .PHONY: image
-image: build $(CLUSTER) ## Make the operator's image, bin/operator.tar, without Docker
-	$(CLUSTER) image --name=holdfast/operator:dev bin/linux-$$(go env GOARCH)/operator bin/operator.tar
+image: $(CLUSTER) ## Make images without Docker: bin/operator.tar, and bin/web.tar for config/samples
+	GOOS=linux $(GO_BUILD) -o bin/linux-$(ARCH)/ ./cmd/operator
+	cd test/cluster && GOOS=linux go build -ldflags "-s -w" -o $(CURDIR)/bin/linux-$(ARCH)/ ./images/web
+	$(CLUSTER) image --name=$(IMAGE) bin/linux-$(ARCH)/operator bin/operator.tar
+	$(CLUSTER) image --name=localhost/web:1 bin/linux-$(ARCH)/web bin/web.tar
 
-.PHONY: deploy
-deploy: build images ## Install into the test cluster: load the operator's image, apply config/default
-	$(CLUSTER) load --dir=$(DIR) --name=holdfast/operator:dev bin/linux-$$(go env GOARCH)/operator
-	bin/k8s/kubectl --kubeconfig=$(DIR)/kubeconfig apply -k config/default
-	bin/k8s/kubectl --kubeconfig=$(DIR)/kubeconfig -n holdfast-system rollout status deployment/holdfast-operator
-
-.PHONY: undeploy
-undeploy: ## Remove it from the test cluster again, CRDs and AppServices included
-	bin/k8s/kubectl --kubeconfig=$(DIR)/kubeconfig delete -k config/default
+.PHONY: dist
+dist: ## Write dist/install.yaml: everything an installation needs, in one file
+	mkdir -p dist
+	$(TOOL) kustomize build config/overlays/cluster-wide | sed 's|image: $(DEV_IMAGE)$$|image: $(IMAGE)|' >dist/install.yaml
 
 .PHONY: run
 run: ## Run the operator on this machine against the current kubeconfig
 	go run ./cmd/operator --leader-elect=false --metrics-address=0
+
+##@ Installation into the test cluster
+.PHONY: load
+load: image ## Give it the operator's image and that of the samples
+	$(CLUSTER) load --dir=$(DIR) --name=$(IMAGE) bin/linux-$(ARCH)/operator
+	$(CLUSTER) load --dir=$(DIR) --name=localhost/web:1 bin/linux-$(ARCH)/web
+
+.PHONY: install
+install: ## Install the CRDs alone, for an operator that runs elsewhere (make run)
+	$(KUBECTL) apply -k config/crd
+
+.PHONY: deploy
+deploy: load dist ## Install everything
+	$(KUBECTL) apply -f dist/install.yaml
+	$(KUBECTL) -n holdfast-system rollout status deployment/holdfast-operator
+
+# Applications go first, while there is an operator that takes them apart in order.
+.PHONY: undeploy
+undeploy: dist ## Remove it again, CRDs and all applications included
+	$(KUBECTL) delete holdfast --all --all-namespaces
+	$(KUBECTL) delete -f dist/install.yaml
 
 ##@ Test cluster
 .PHONY: $(CLUSTER)
@@ -157,4 +182,4 @@ cluster-down: $(CLUSTER) ## Stop it and remove everything it made
 
 .PHONY: clean
 clean: ## Remove what was built (the shared cache stays)
-	rm -rf bin out
+	rm -rf bin dist out
