@@ -136,16 +136,16 @@ run: ## Run the operator on this machine against the current kubeconfig
 
 ##@ Installation into the test cluster
 .PHONY: load
-load: image ## Give it the operator's image and that of the samples
-	$(CLUSTER) load --dir=$(DIR) --name=$(IMAGE) bin/linux-$(ARCH)/operator
-	$(CLUSTER) load --dir=$(DIR) --name=localhost/web:1 bin/linux-$(ARCH)/web
+load: $(CLUSTER) ## Give it the images that make image has made
+	for image in operator web; do $(CLUSTER) load --dir=$(DIR) bin/$$image.tar; done
 
 .PHONY: install
 install: ## Install the CRDs alone, for an operator that runs elsewhere (make run)
 	$(KUBECTL) apply -k config/crd
 
 .PHONY: deploy
-deploy: load dist ## Install everything
+deploy: image dist ## Install everything
+	$(MAKE) load
 	$(KUBECTL) apply -f dist/install.yaml
 	$(KUBECTL) -n holdfast-system rollout status deployment/holdfast-operator
 

@@ -22,7 +22,7 @@ const usage = `Usage: cluster COMMAND [FLAGS]
   build   build the programs (and images) of a level, and link them to a folder
   up      start a cluster in the background and write its kubeconfig
   image   make an image of one static program, as an archive: cluster image --name=NAME PROGRAM FILE
-  load    the same, and import it: cluster load --name=NAME PROGRAM
+  load    import such an archive: cluster load FILE, or make it first: cluster load --name=NAME PROGRAM
   down    stop it and remove everything it made
 
 cluster COMMAND -h lists the flags`
@@ -197,13 +197,16 @@ func (f *flags) archive(ctx context.Context, file string) error {
 }
 
 func (f *flags) load(ctx context.Context, args []string) error {
-	f.StringVar(&f.name, "name", "", "name of the image, as pods will write it")
+	f.StringVar(&f.name, "name", "", "name of the image, as pods will write it; without it, the argument is an archive")
 	if err := f.parse(args, "PROGRAM"); err != nil {
 		return err
 	}
 	c, err := node.Load(f.dir)
 	if err != nil {
 		return err
+	}
+	if f.name == "" {
+		return c.Import(ctx, f.Arg(0))
 	}
 	tmp, err := os.MkdirTemp("", "image-")
 	if err != nil {
