@@ -12,7 +12,7 @@ import (
 // install applies the manifests once, as they are; they stay until the end of the run.
 var install = sync.OnceValues(func() (time.Duration, error) {
 	start := time.Now()
-	if _, err := try("", "apply", "-k", root+"/config/default"); err != nil {
+	if _, err := try("", "apply", "-f", root+"/dist/install.yaml"); err != nil {
 		return 0, err
 	}
 	_, err := try("", "-n", "holdfast-system", "rollout", "status", "deployment/holdfast-operator", "--timeout=60s")

@@ -1,9 +1,8 @@
 package appstack_test
 
 import (
-	"os"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/gomega"
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/markdown"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 )
@@ -31,22 +31,20 @@ func init() {
 	if err != nil || len(pages) == 0 {
 		panic("there is no documentation for users")
 	}
-	for _, page := range pages {
+	for _, page := range append(pages, "../../../README.md") {
 		stories["docs: "+filepath.Base(page)] = func(w *world) { w.follows(page) }
 	}
 }
 
-var example = regexp.MustCompile("(?s)\n```yaml\n(.*?)```")
-
 // follows applies every example of a page as it is, in order; each application becomes
 // ready.
 func (w *world) follows(page string) {
-	content, err := os.ReadFile(page)
+	read, err := markdown.Read(page)
 	w.Expect(err).NotTo(HaveOccurred())
-	examples := example.FindAllStringSubmatch(string(content), -1)
+	examples := slices.DeleteFunc(read.Blocks, func(b markdown.Block) bool { return b.Info != "yaml" })
 	w.Expect(examples).NotTo(BeEmpty(), "%s shows nothing", page)
 	for _, e := range examples {
-		for text := range strings.SplitSeq(e[1], "\n---\n") {
+		for text := range strings.SplitSeq(e.Text, "\n---\n") {
 			obj := &unstructured.Unstructured{}
 			w.Expect(yaml.UnmarshalStrict([]byte(text), &obj.Object)).To(Succeed(), text)
 			obj.SetNamespace(w.NS)

@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil/markdown"
+)
+
+// fiveMinutes is what the README promises.
+const fiveMinutes = 5 * time.Minute
+
+// TestBegin does what the README says, word by word, and sees what it shows. It is the first
+// test of the package, so that the cluster is as fresh as a newcomer's.
+func TestBegin(t *testing.T) {
+	steps := start(t)
+	var total time.Duration
+	for _, s := range steps {
+		began := time.Now()
+		out, err := s.run(t.Context())
+		took := time.Since(began)
+		total += took
+		first, _, _ := strings.Cut(s.Text, "\n")
+		t.Logf("%5.1f s  %s", took.Seconds(), first)
+		if err != nil {
+			t.Fatalf("README.md:%d: %v\n%s", s.Line, err, out)
+		}
+		for line := range strings.Lines(s.shows) {
+			if !appears(line, out) {
+				t.Errorf("README.md:%d shows\n  %s\nThis came:\n%s", s.Line, line, out)
+			}
+		}
+	}
+	t.Logf("%5.1f s  in total", total.Seconds())
+	if total > fiveMinutes {
+		t.Errorf("the README promises five minutes, this took %s", total)
+	}
+}
+
+// step is a block of commands, and the output that is shown below it.
+type step struct {
+	markdown.Block
+	shows string
+}
+
+// start returns the commands of the README that are marked.
+func start(t *testing.T) []step {
+	t.Helper()
+	page, err := markdown.Read(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var steps []step
+	for i, block := range page.Blocks {
+		own := block.Mark == "start: own cluster" && data != ""
+		if block.Mark != "start" && !own {
+			continue
+		}
+		s := step{Block: block}
+		if i+1 < len(page.Blocks) && page.Blocks[i+1].Info == "text" {
+			s.shows = page.Blocks[i+1].Text
+		}
+		steps = append(steps, s)
+	}
+	if len(steps) < 5 {
+		t.Fatalf("the README has %d blocks that are marked with <!-- start -->", len(steps))
+	}
+	return steps
+}
+
+// run is a newcomer's shell, in the folder of the checkout.
+func (s step) run(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, fiveMinutes)
+	defer cancel()
+	bin, err := filepath.Abs(filepath.Join(root, "bin", "k8s"))
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", s.Text)
+	cmd.Dir = root
+	// Whoever runs this may be a make with settings of its own.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS") })
+	cmd.Env = append(cmd.Env, "KUBECONFIG="+kubeconfig, "DIR="+data, fmt.Sprintf("PATH=%s:%s", bin, os.Getenv("PATH")))
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// appears says whether a line of the README is in the output. What has a digit in it, ages and
+// names of pods, is different every time.
+func appears(line, output string) bool {
+	words := slices.DeleteFunc(strings.Fields(line), func(w string) bool { return strings.ContainsAny(w, "0123456789") })
+	for got := range strings.Lines(output) {
+		rest := strings.Fields(got)
+		if !slices.ContainsFunc(words, func(w string) bool {
+			i := slices.Index(rest, w)
+			rest = rest[i+1:]
+			return i < 0
+		}) {
+			return true
+		}
+	}
+	return false
+}
