@@ -1,0 +1,217 @@
+// Package docs holds the documentation to the repository: what it shows can be read by the
+// API, and what it points at is there.
+package docs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/markdown"
+)
+
+const root = "../.."
+
+// pages are all files of documentation, by their path in the repository.
+func pages(t *testing.T) map[string]markdown.Page {
+	t.Helper()
+	found := map[string]markdown.Page{}
+	read := func(file string) error {
+		page, err := markdown.Read(file)
+		name, _ := filepath.Rel(root, file)
+		found[name] = page
+		return err
+	}
+	top, err := filepath.Glob(root + "/*.md")
+	for _, file := range top {
+		err = errors.Join(err, read(file))
+	}
+	err = errors.Join(err, filepath.WalkDir(root+"/docs", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(file) != ".md" {
+			return err
+		}
+		return read(file)
+	}))
+	if err != nil || len(found) < 10 {
+		t.Fatalf("read %d pages: %v", len(found), err)
+	}
+	return found
+}
+
+// TestYAMLIsWhatTheAPITakes decodes every example strictly: no unknown field, nothing twice.
+func TestYAMLIsWhatTheAPITakes(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), appsapi.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	ours := 0
+	for name, page := range pages(t) {
+		for _, block := range page.Blocks {
+			if block.Info != "yaml" {
+				continue
+			}
+			for text := range strings.SplitSeq(block.Text, "\n---\n") {
+				var obj unstructured.Unstructured
+				if err := yaml.UnmarshalStrict([]byte(text), &obj.Object); err != nil {
+					t.Errorf("%s:%d: %v", name, block.Line, err)
+					continue
+				}
+				if _, _, err := decoder.Decode([]byte(text), nil, nil); err != nil {
+					t.Errorf("%s:%d: %v", name, block.Line, err)
+				}
+				if obj.GroupVersionKind().Group == appsapi.GroupVersion.Group {
+					ours++
+				}
+			}
+		}
+	}
+	if ours == 0 {
+		t.Error("no example of our kinds was found")
+	}
+}
+
+// TestLinksLead follows every link into the repository.
+func TestLinksLead(t *testing.T) {
+	all := pages(t)
+	for name, page := range all {
+		for line, links := range page.Links {
+			for _, link := range links {
+				if strings.Contains(link, "://") {
+					continue
+				}
+				path, anchor, _ := strings.Cut(link, "#")
+				target := name
+				if path != "" {
+					target = filepath.Join(filepath.Dir(name), path)
+				}
+				if _, err := os.Stat(filepath.Join(root, target)); err != nil {
+					t.Errorf("%s:%d: %s leads nowhere", name, line, link)
+				}
+				if anchor != "" && filepath.Ext(target) == ".md" && !all[target].Anchors[anchor] {
+					t.Errorf("%s:%d: %s has no heading #%s", name, line, target, anchor)
+				}
+			}
+		}
+	}
+}
+
+var (
+	// ourFunction is a link to a file of ours whose words name a function in it.
+	ourFunction = regexp.MustCompile("\\[`([A-Za-z.]+)`\\]\\(([^)]+\\.go)\\)")
+	// theirFunction names a function in a module: client-go `tools/cache/reflector.go` `watchList`.
+	theirFunction = regexp.MustCompile("(client-go|controller-runtime)\\s+`([a-z_/]+\\.go)`\\s+`([A-Za-z_.]+)`")
+)
+
+// modules are where the sources of what we stand on are, by the name that pages give them.
+var modules = map[string]string{"client-go": "k8s.io/client-go", "controller-runtime": "sigs.k8s.io/controller-runtime"}
+
+// TestFunctionsExist looks for every function that docs/concepts names.
+func TestFunctionsExist(t *testing.T) {
+	folders := moduleFolders(t)
+	files, err := filepath.Glob(root + "/docs/concepts/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, page := range files {
+		content, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range ourFunction.FindAllStringSubmatch(string(content), -1) {
+			named++
+			defines(t, page, filepath.Join(filepath.Dir(page), m[2]), m[1])
+		}
+		for _, m := range theirFunction.FindAllStringSubmatch(string(content), -1) {
+			named++
+			defines(t, page, filepath.Join(folders[m[1]], m[2]), m[3])
+		}
+	}
+	if named == 0 {
+		t.Error("no function is named: the expressions above are out of date")
+	}
+}
+
+// defines fails if a file does not define a function, method or type of that name.
+func defines(t *testing.T, page, file, name string) {
+	t.Helper()
+	source, err := os.ReadFile(file)
+	if err != nil {
+		t.Errorf("%s: %v", page, err)
+		return
+	}
+	pattern := `(?m)^(func|type) ` + regexp.QuoteMeta(name) + `\b`
+	if receiver, method, ok := strings.Cut(name, "."); ok {
+		pattern = `(?m)^func \(\w+ \*?` + regexp.QuoteMeta(receiver) + `(\[\w+(, \w+)*\])?\) ` + regexp.QuoteMeta(method) + `\(`
+	}
+	if !regexp.MustCompile(pattern).Match(source) {
+		t.Errorf("%s: %s does not define %s", page, file, name)
+	}
+}
+
+// moduleFolders finds the modules at the versions of go.mod.
+func moduleFolders(t *testing.T) map[string]string {
+	t.Helper()
+	folders := map[string]string{}
+	for name, path := range modules {
+		folder, err := moduleFolder(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		folders[name] = folder
+	}
+	return folders
+}
+
+// TestPicturesAreDescribed: every picture is shown somewhere, and says in words what it shows
+// for those who cannot see it.
+func TestPicturesAreDescribed(t *testing.T) {
+	pictures, err := filepath.Glob(root + "/docs/images/*.svg")
+	if err != nil || len(pictures) == 0 {
+		t.Fatalf("no pictures: %v", err)
+	}
+	var shown []string
+	for name, page := range pages(t) {
+		for _, links := range page.Links {
+			for _, link := range links {
+				shown = append(shown, filepath.Join(filepath.Dir(name), link))
+			}
+		}
+	}
+	for _, picture := range pictures {
+		content, err := os.ReadFile(picture)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(content), "<title") || !strings.Contains(string(content), "<desc") {
+			t.Errorf("%s needs a title and a description", picture)
+		}
+		if name, _ := filepath.Rel(root, picture); !slices.Contains(shown, name) {
+			t.Errorf("no page shows %s", name)
+		}
+	}
+}
+
+// moduleFolder asks go where the sources of a module are.
+func moduleFolder(path string) (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", path).Output()
+	if err != nil {
+		return "", fmt.Errorf("find the sources of %s: %w", path, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
