@@ -153,7 +153,7 @@ deploy: image dist ## Install everything
 .PHONY: undeploy
 undeploy: dist ## Remove it again, CRDs and all applications included
 	$(KUBECTL) delete holdfast --all --all-namespaces
-	$(KUBECTL) delete -f dist/install.yaml
+	$(KUBECTL) delete -f dist/install.yaml --ignore-not-found
 
 ##@ Test cluster
 .PHONY: $(CLUSTER)

@@ -65,7 +65,7 @@ func TestApply(t *testing.T) {
 	again := strings.ReplaceAll(apply(client), "poddisruptionbudget.policy/holdfast-operator configured", "")
 	c.Expect(again).NotTo(MatchRegexp("created|configured"), "a second time nothing changes")
 	apply(server)
-	c.kubectl(manifests, "delete", "-f", "-", "--timeout=60s")
+	c.kubectl(manifests, "delete", "-f", "-", "--ignore-not-found", "--timeout=60s")
 	c.Expect(apply(server)).To(ContainSubstring("customresourcedefinition.apiextensions.k8s.io/appstacks.apps.holdfast.dev serverside-applied"))
 }
 
