@@ -48,7 +48,7 @@ var scenario = []step{
 	{"install-service", (*user).installService, map[string]string{"AppService/solo": ready}},
 	{"install-stack", (*user).installStack, bothReady},
 	{"upgrade", func(u *user, ctx context.Context) error {
-		return u.edit(ctx, func(app *appsapi.AppService) { app.Spec.Image = "shop/solo:2" },
+		return u.edit(ctx, func(app *appsapi.AppService) { app.Spec.Image, app.Spec.Config.Files[0].Content = "shop/solo:2", "color: blue" },
 			func(components map[string]*appsapi.Component) {
 				components["api"].Service.Image = "shop/api:2"
 				components["web"].Service.Image = "shop/web:2"
@@ -118,6 +118,7 @@ func (u *user) installService(ctx context.Context) error {
 		LocalObjectReference: corev1.LocalObjectReference{Name: "password"}}}}
 	app.Spec.Replicas = new(int32(2))
 	app.Spec.Ports = []appsapi.Port{{Name: "http", Port: 80}}
+	app.Spec.Config.Files = []appsapi.ConfigFile{{Path: "/etc/solo.yaml", Content: "color: red"}}
 	return u.create(ctx,
 		&corev1.Secret{ObjectMeta: u.named("password"), StringData: map[string]string{"PASSWORD": "open"}},
 		&corev1.ConfigMap{ObjectMeta: u.named("settings"), Data: map[string]string{"COLOR": "red"}}, app)

@@ -47,14 +47,32 @@ var bugs = []bug{
 	if !apierrors.IsAlreadyExists(err) {`, []string{"lost,install-stack,create:controllerrevisions.apps:1"}},
 	{"asks again after a minute instead of watching", "engine/setup.go",
 		`for _, child := range children {
-		b = b.Watches(`, `for _, child := range children[1:] {
-		b = b.Watches(`, nil},
+		b.Watches(`, `for _, child := range children[1:] {
+		b.Watches(`, nil},
 	{"runs a job again for every change", "internal/desired/job.go",
 		`d.JobSpec = ownSpec(*c.Job)`, `d.JobSpec = digest([]byte(fmt.Sprint(ownSpec(*c.Job), a.Generation)))[:specHash]`, nil},
 	{"believes its first list of applications", "engine/confirm.go",
 		`	if isNew || `, `	if true || isNew || `, []string{"travel,upgrade,0,apps"}},
 	{"forgets that an answer was lost", "internal/apply/apply.go",
 		`a.memory.unsure(k, owner.UID)`, `_ = k`, []string{"lost,upgrade,apply:deployments.apps/solo:1", "lost,upgrade,apply:deployments.apps/shop-api:1"}},
+}
+
+// TestBugsFit finds a mistake whose place in the source has changed, long before somebody
+// plays them all.
+func TestBugsFit(t *testing.T) {
+	root, err := operator.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range bugs {
+		source, err := os.ReadFile(filepath.Join(root, b.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(string(source), b.old) != 1 {
+			t.Errorf("%s: %s does not have exactly once\n%s", b.name, b.file, b.old)
+		}
+	}
 }
 
 // TestSeededBugs builds the operator with one mistake after the other, and sees that each

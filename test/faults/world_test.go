@@ -39,6 +39,9 @@ var watched = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "services"}, {Version: "v1", Resource: "pods"},
 	{Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "secrets"},
 	{Version: "v1", Resource: "persistentvolumeclaims"},
+	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
+	{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"},
+	{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
 }
 
 // ground is a control plane that many worlds share.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
@@ -51,7 +52,8 @@ func (m *monitor) violation(w *audit.Event, why string) {
 // kinds of what the operator may write, by resource. All others are violations.
 var kinds = map[string]string{
 	"deployments": "Deployment", "services": "Service", "jobs": "Job", "cronjobs": "CronJob",
-	"controllerrevisions": "ControllerRevision",
+	"controllerrevisions": "ControllerRevision", "configmaps": "ConfigMap", "poddisruptionbudgets": "PodDisruptionBudget",
+	"horizontalpodautoscalers": "HorizontalPodAutoscaler", "ingresses": "Ingress",
 }
 
 func (m *monitor) check(w *audit.Event) {
@@ -111,8 +113,29 @@ func (m *monitor) checkDelete(w *audit.Event, kind string) {
 	if m.wanted(app, kind, object) {
 		m.violation(w, "deletes what is wanted")
 	}
-	if kind == "Deployment" {
+	switch kind {
+	case "Deployment":
 		m.checkPrune(w, app, state, object)
+	case "ConfigMap":
+		m.checkFiles(w, state, object)
+	}
+}
+
+// checkFiles wants files to stay for as long as a pod that may start again reads them.
+func (m *monitor) checkFiles(w *audit.Event, state truth, object *unstructured.Unstructured) {
+	for _, o := range state {
+		var pods corev1.PodSpec
+		switch o.GetKind() {
+		case "Deployment":
+			pods = read[appsv1.Deployment](o).Spec.Template.Spec
+		case "Pod":
+			pods = read[corev1.Pod](o).Spec
+		}
+		if o.GetDeletionTimestamp() == nil && slices.ContainsFunc(pods.Volumes, func(v corev1.Volume) bool {
+			return v.ConfigMap != nil && v.ConfigMap.Name == object.GetName()
+		}) {
+			m.violation(w, fmt.Sprintf("deletes files that %s %s reads", o.GetKind(), o.GetName()))
+		}
 	}
 }
 
@@ -139,7 +162,8 @@ func (m *monitor) wanted(app application, kind string, child *unstructured.Unstr
 	for _, p := range app.parts {
 		switch {
 		case kind == "Deployment" && p.service != nil && p.name == child.GetName(),
-			kind == "Service" && p.service != nil && len(p.service.Ports) > 0 && p.name == child.GetName():
+			kind == "Service" && p.service != nil && len(p.service.Ports) > 0 && p.name == child.GetName(),
+			kind == "PodDisruptionBudget" && p.service != nil && p.service.Replicas != nil && *p.service.Replicas > 1 && p.name == child.GetName():
 			return true
 		case kind == "Job" && p.job != nil && p.selector == child.GetLabels()[appsapi.LabelComponent] && p.name+"-" == child.GetName()[:min(len(p.name)+1, len(child.GetName()))]:
 			return m.sameJob(app, p, child)
