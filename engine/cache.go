@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,6 +32,8 @@ func NewCache(namespaces ...string) ctrlcache.NewCacheFunc {
 		make := func(o ctrlcache.Options) (ctrlcache.Cache, error) {
 			o.Scheme, o.Mapper, o.HTTPClient = from.Scheme, from.Mapper, from.HTTPClient
 			o.DefaultTransform = ctrlcache.TransformStripManagedFields()
+			// A read must not begin a watch: it would wait for ever for a kind that has gone.
+			o.ReaderFailOnMissingInformer = true
 			for _, ns := range namespaces {
 				if o.DefaultNamespaces == nil {
 					o.DefaultNamespaces = map[string]ctrlcache.Config{}
@@ -44,7 +47,7 @@ func NewCache(namespaces ...string) ctrlcache.NewCacheFunc {
 			return nil, err
 		}
 		files, err := make(ctrlcache.Options{ByObject: map[client.Object]ctrlcache.ByObject{&corev1.ConfigMap{}: ours}})
-		return splitCache{main, files}, err
+		return splitCache{main, files, &lives{count: map[schema.GroupVersionKind]int{}}}, err
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
-	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
@@ -32,19 +31,44 @@ const askAgain = 5 * time.Second
 //	          └──► unknown                                       and it is there
 type optional struct {
 	childKind
-	cache   ctrlcache.Cache
+	cache   splitCache
 	known   func(context.Context, schema.GroupVersionKind) (bool, error)
 	handler handler.EventHandler
 	clock   clock.PassiveClock
 
-	looked chan struct{} // closed after the first look
+	looked   chan struct{} // closed after the first look
+	starting sync.Mutex    // held while the watch begins, which may take a while
 
 	mu    sync.Mutex
 	ctx   context.Context // of the controller
 	queue queue
-	live  bool
 	stop  context.CancelFunc
 	asked time.Time
+	// life is the one of the kind that is watched, 0 if none is. Another controller may be the
+	// one that notices the end of it, and the watches of all go with it.
+	life int
+}
+
+// lives counts how often a kind was forgotten, for all controllers that share a cache.
+type lives struct {
+	mu    sync.Mutex
+	count map[schema.GroupVersionKind]int
+}
+
+// of is the number of the present life of a kind, from 1.
+func (l *lives) of(kind schema.GroupVersionKind) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count[kind] + 1
+}
+
+// end ends a life, if nobody has yet.
+func (l *lives) end(kind schema.GroupVersionKind, life int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count[kind]+1 == life {
+		l.count[kind]++
+	}
 }
 
 var _ ctrlsource.SyncingSource = &optional{}
@@ -103,19 +127,22 @@ func (o *optional) WaitForSync(ctx context.Context) error {
 func (o *optional) isLive() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.live
+	return o.life == o.cache.lives.of(o.kind)
 }
 
 // want says whether objects of the kind can be written, and asks for that from time to time.
 func (o *optional) want(ctx context.Context) (bool, error) {
+	if o.isLive() {
+		return true, nil
+	}
 	o.mu.Lock()
-	live, soon := o.live, o.clock.Since(o.asked) < askAgain
-	if !live && !soon {
+	soon := o.clock.Since(o.asked) < askAgain
+	if !soon {
 		o.asked = o.clock.Now()
 	}
 	o.mu.Unlock()
-	if live || soon {
-		return live, nil
+	if soon {
+		return false, nil
 	}
 	known, err := o.known(ctx, o.kind)
 	if err != nil || !known {
@@ -126,25 +153,33 @@ func (o *optional) want(ctx context.Context) (bool, error) {
 
 // watch begins to watch the kind, and returns when what is there is in the cache.
 func (o *optional) watch(ctx context.Context) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.live {
+	o.starting.Lock()
+	defer o.starting.Unlock()
+	if o.isLive() {
 		return nil
 	}
+	// It may go again before it has come, or be forbidden to us.
+	ctx, cancel := context.WithTimeout(ctx, askAgain)
+	defer cancel()
+	o.mu.Lock()
 	watching, stop := context.WithCancel(o.ctx)
+	queue, life := o.queue, o.cache.lives.of(o.kind)
+	o.mu.Unlock()
 	s := ctrlsource.Kind[client.Object](ownSources{o.cache}, o.object, o.handler)
 	err := addIndex(ctx, o.cache, o.object, indexOwner, ownersOf)
 	if err == nil {
-		err = s.Start(watching, o.queue)
+		err = s.Start(watching, queue)
 	}
 	if err == nil {
 		err = s.WaitForSync(ctx)
 	}
 	if err != nil {
 		stop()
-		return fmt.Errorf("watch %s: %w", o.kind.Kind, err)
+		return errors.Join(fmt.Errorf("watch %s: %w", o.kind.Kind, err), o.end(life))
 	}
-	o.live, o.stop = true, stop
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.life, o.stop = life, stop
 	return nil
 }
 
@@ -156,12 +191,19 @@ func (o *optional) gone(ctx context.Context) (bool, error) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.live {
+	if o.life == 0 {
 		return true, nil
 	}
-	o.live = false
 	o.stop()
-	return true, o.cache.RemoveInformer(ctx, o.object)
+	life := o.life
+	o.life = 0
+	return true, o.end(life)
+}
+
+// end takes the kind out of the cache, for all who watch it.
+func (o *optional) end(life int) error {
+	o.cache.lives.end(o.kind, life)
+	return o.cache.RemoveInformer(context.Background(), o.object)
 }
 
 // knows asks the API server for its kinds.

@@ -111,18 +111,22 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 	if err := index(mgr); err != nil {
 		return err
 	}
+	cache, ok := mgr.GetCache().(splitCache)
+	if !ok {
+		return fmt.Errorf("set up %s: the manager needs the cache of engine.NewCache, and has %T", gvk.Kind, mgr.GetCache())
+	}
 	kinds, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("ask the API server which kinds it knows: %w", err)
 	}
 	limiter := newBackoff(o.MaxBackoff)
-	applier := apply.New(mgr.GetCache(), mgr.GetAPIReader(), mgr.GetClient(), clock.RealClock{})
+	applier := apply.New(cache, mgr.GetAPIReader(), mgr.GetClient(), clock.RealClock{})
 	applier.MaxBackoff = o.MaxBackoff
 	r := &reconciler[T]{
 		kind:      kind,
 		gvk:       gvk,
 		client:    mgr.GetClient(),
-		cache:     mgr.GetCache(),
+		cache:     cache,
 		live:      mgr.GetAPIReader(),
 		applier:   applier,
 		events:    recorder{mgr.GetEventRecorder("holdfast")},
@@ -145,7 +149,7 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 			UpdateFunc: func(e event.UpdateEvent) bool { return !r.written.echo(e.ObjectOld, e.ObjectNew) },
 		})).
 		Watches(pod, handler.EnqueueRequestsFromMapFunc(byInstance))
-	r.watchChildren(b, mgr.GetCache(), knows(kinds))
+	r.watchChildren(b, cache, knows(kinds))
 	for _, kind := range sources {
 		b = b.WatchesMetadata(sourceMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.contents.usersOf(kind)))
 	}
@@ -156,7 +160,7 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 }
 
 // watchChildren makes a controller watch what the objects of its kind consist of.
-func (r *reconciler[T]) watchChildren(b *builder.Builder, cache ctrlcache.Cache, known func(context.Context, schema.GroupVersionKind) (bool, error)) {
+func (r *reconciler[T]) watchChildren(b *builder.Builder, cache splitCache, known func(context.Context, schema.GroupVersionKind) (bool, error)) {
 	handlerOf := func(child childKind) handler.EventHandler {
 		return childHandler{owner: r.gvk.GroupKind(), kind: child.kind, applier: r.applier}.handler()
 	}

@@ -14,6 +14,7 @@ import (
 type splitCache struct {
 	ctrlcache.Cache
 	files ctrlcache.Cache
+	lives *lives
 }
 
 // of is the cache that an object, or a list of objects, is in.
