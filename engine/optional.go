@@ -88,6 +88,9 @@ func (u *unknownKind) Error() string {
 		u.child.Kind.Kind, u.namespace, u.child.Name, u.child.Kind.Kind, u.child.Kind.GroupVersion(), hint)
 }
 
+// String names it in the log.
+func (o *optional) String() string { return "optional kind source: " + o.kind.Kind }
+
 // Start makes the first look, however long the API server is away.
 func (o *optional) Start(ctx context.Context, q queue) error {
 	o.mu.Lock()

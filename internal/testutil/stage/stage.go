@@ -74,6 +74,7 @@ func (s *Stage) NeedsNoMore(t *testing.T) {
 		message := e.ResponseStatus.Message
 		return !strings.Contains(message, "quota") &&
 			!strings.Contains(message, "is being terminated") && // a namespace
+			!strings.Contains(message, "definition is terminating") && // a CRD
 			!strings.Contains(message, "cannot find RESTMapping") // a CRD is new, and not everybody has noticed
 	})
 	if len(forbidden) > 0 {
