@@ -145,11 +145,21 @@ func (f *flags) make(ctx context.Context) (c node.Config, err error) {
 	return c, err
 }
 
+// relink replaces a link, and nothing else: whoever names a file by mistake keeps it.
 func relink(link, target string) error {
 	if link == "" {
 		return nil
 	}
-	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
+	info, err := os.Lstat(link)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return os.Symlink(target, link)
+	case err != nil:
+		return err
+	case info.Mode()&os.ModeSymlink == 0:
+		return fmt.Errorf("--link=%s exists and is not a link; choose another name, or remove it", link)
+	}
+	if err := os.Remove(link); err != nil {
 		return err
 	}
 	return os.Symlink(target, link)
