@@ -93,13 +93,13 @@ func autoscaling(w *world) {
 	w.Expect(written(func(s *appsapi.AppServiceSpec) { s.Replicas, s.Autoscaling = nil, &on })).To(Equal(1), "one write hands the count over")
 	w.Expect(*get(w, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: w.meta()}).Spec.MinReplicas).To(BeEquivalentTo(1))
 	scale(7)
-	for range 10 {
+	for range 50 {
 		reconcile()
 	}
 	w.change(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:2" })
 	w.becomesReady()
 	scale(3)
-	for range 10 {
+	for range 50 {
 		reconcile()
 	}
 	w.Expect(written(func(s *appsapi.AppServiceSpec) { s.Autoscaling = nil })).To(BeZero(), "nothing about the Deployment has changed")
