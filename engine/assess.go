@@ -25,6 +25,8 @@ type view struct {
 	causes    []explain.Cause
 	// step is what was planned for it.
 	step rollout.Step
+	// quarrel is what is said for as long as somebody keeps changing a child.
+	quarrel string
 	// pending is set when a suspended component is not what the spec says.
 	pending bool
 	again   time.Time
@@ -36,6 +38,11 @@ func assess(c desired.Component, done *outcome, pods []*corev1.Pod, before []app
 		Name: c.Name, Type: c.Type, ResourceName: c.Workload.Name, Selector: c.Selector(), Endpoints: c.Endpoints,
 	}}
 	v.verdict = childrenHealth(c, done)
+	for _, child := range c.Children {
+		if v.quarrel == "" && done.contested[child.ID] {
+			v.quarrel = quarrel(done.namespace, child.ID)
+		}
+	}
 	v.count(done.seen[c.Workload])
 	switch live := done.seen[c.Workload].(type) {
 	case *batchv1.Job:
@@ -111,6 +118,8 @@ func (v *view) trouble() string {
 	switch {
 	case len(v.causes) > 0:
 		return v.causes[0].Sentence
+	case v.quarrel != "":
+		return v.quarrel
 	case v.step.Runs != nil:
 		return fmt.Sprintf("its run before, Job %s, has to end first", v.step.Runs.Name)
 	case len(v.step.WaitsFor) > 0:
@@ -126,6 +135,8 @@ func (v *view) describe(others map[string]*view) {
 	switch {
 	case len(v.causes) > 0:
 		s.Health, s.Reason, s.Message = string(health.Degraded), appsapi.ReasonComponentDegraded, v.causes[0].Sentence
+	case v.quarrel != "":
+		s.Health, s.Reason, s.Message = string(health.Progressing), appsapi.ReasonProgressing, v.quarrel
 	case v.step.Waits():
 		s.Health, s.Reason, s.Message = "Waiting", appsapi.ReasonWaitingForDependency, v.waiting(others)
 	case v.component.Suspended:

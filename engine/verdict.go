@@ -113,12 +113,10 @@ func unfinished(views []view, _ *outcome) (summary, bool) {
 
 // contested is said for as long as somebody keeps changing a child, whatever the child
 // looks like at the moment: it looks different ten times a second.
-func contested(views []view, done *outcome) (summary, bool) {
+func contested(views []view, _ *outcome) (summary, bool) {
 	for _, v := range views {
-		for _, child := range v.component.Children {
-			if done.contested[child.ID] {
-				return summary{status: metav1.ConditionFalse, reason: appsapi.ReasonProgressing, message: quarrel(done.namespace, child.ID)}, true
-			}
+		if v.quarrel != "" {
+			return summary{status: metav1.ConditionFalse, reason: appsapi.ReasonProgressing, message: v.quarrel}, true
 		}
 	}
 	return summary{}, false
