@@ -36,6 +36,8 @@ type outcome struct {
 	fights    []desired.ID
 	// asked are the generations in which our wishes are, see apply.Result.
 	asked map[desired.ID]int64
+	// forgets are the revisions that are not kept, and so keep no job.
+	forgets map[string]bool
 	// contested are the children that somebody else keeps changing.
 	contested map[desired.ID]bool
 }
@@ -46,7 +48,7 @@ func newOutcome(namespace string, seen rollout.Seen) outcome {
 	}
 	return outcome{
 		namespace: namespace, seen: seen,
-		errors: map[desired.ID]error{}, asked: map[desired.ID]int64{}, contested: map[desired.ID]bool{},
+		errors: map[desired.ID]error{}, asked: map[desired.ID]int64{}, contested: map[desired.ID]bool{}, forgets: map[string]bool{},
 	}
 }
 

@@ -116,6 +116,9 @@ func (r *reconciler[T]) act(ctx context.Context, app T, owner desired.Owner, o *
 		done.other = err
 		return
 	}
+	for _, revision := range o.history.Forget {
+		done.forgets[revision.Name] = true
+	}
 	r.execute(ctx, app, owner, plan, done)
 	if len(done.errors) > 0 {
 		return // prune only after everything else succeeded
@@ -219,7 +222,7 @@ func (r *reconciler[T]) remove(ctx context.Context, app T, owner desired.Owner, 
 		done.errors[id] = fmt.Errorf("before deleting %s %s: %w", id.Kind.Kind, id.Name, err)
 		return
 	}
-	err := r.uncover(ctx, owner, id)
+	err := r.uncover(ctx, owner, id, done)
 	removed := false
 	if err == nil {
 		removed, err = r.applier.Remove(ctx, owner, id, done.seen[id].(client.Object))

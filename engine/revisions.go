@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/history"
+	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
 // defaultHistory is how many specs are remembered.
@@ -77,10 +79,11 @@ func (o *observed) jobs() []string {
 	return slices.Compact(jobs)
 }
 
-// uncover looks for revisions that lost the label that our cache selects on, before a Job is
-// deleted because no revision that is seen needs it: without it the job would run again. They
-// are given back, and everything is looked at anew.
-func (r *reconciler[T]) uncover(ctx context.Context, owner desired.Owner, id desired.ID) error {
+// uncover asks the API server, before a Job is deleted because no revision that is seen needs
+// it, whether there is one: without its Job it would run again. A revision that lost the label
+// that our cache selects on is given back, and everything is looked at anew; so it is until
+// the cache has it again.
+func (r *reconciler[T]) uncover(ctx context.Context, owner desired.Owner, id desired.ID, done *outcome) error {
 	if id.Kind != desired.KindJob || r.kind.History == nil {
 		return nil
 	}
@@ -88,16 +91,24 @@ func (r *reconciler[T]) uncover(ctx context.Context, owner desired.Owner, id des
 	if err := r.live.List(ctx, &all, client.InNamespace(owner.Namespace)); err != nil {
 		return fmt.Errorf("list ControllerRevisions before deleting Job %s: %w", id.Name, err)
 	}
+	// One that is at work is ended for another run, and its revision may have it run again.
+	run, _ := done.seen[id].(*batchv1.Job)
+	ran := run != nil && rollout.Finished(run)
 	var found error
 	for i := range all.Items {
 		revision := &all.Items[i]
-		if revision.Labels[appsapi.LabelManagedBy] == appsapi.ManagedBy || !apply.Ours(owner, revision) || revision.DeletionTimestamp != nil {
+		if !apply.Ours(owner, revision) || revision.DeletionTimestamp != nil || done.forgets[revision.Name] {
 			continue
 		}
-		if _, err := r.applier.Reclaim(ctx, owner, revision); err != nil {
-			return err
+		hidden := revision.Labels[appsapi.LabelManagedBy] != appsapi.ManagedBy
+		if hidden {
+			if _, err := r.applier.Reclaim(ctx, owner, revision); err != nil {
+				return err
+			}
 		}
-		found = fmt.Errorf("ControllerRevision %s was hidden: %w", revision.Name, apply.ErrStale)
+		if hidden || ran && slices.Contains(desired.JobSpecs(revision), run.Annotations[appsapi.AnnotationJobSpec]) {
+			found = fmt.Errorf("ControllerRevision %s was not seen: %w", revision.Name, apply.ErrStale)
+		}
 	}
 	return found
 }

@@ -6,18 +6,28 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/history"
+	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
-// truth answers with one object.
+// truth answers with an application and its revisions.
 type truth struct {
 	client.Reader
-	app *appsapi.AppStack
+	app       *appsapi.AppStack
+	revisions []appsv1.ControllerRevision
+}
+
+func (t truth) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	list.(*appsv1.ControllerRevisionList).Items = t.revisions
+	return nil
 }
 
 func (t truth) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
@@ -40,5 +50,30 @@ func TestAnEarlierSpec(t *testing.T) {
 	o := &observed{history: history.Plan{Current: &appsv1.ControllerRevision{Revision: 2}, Number: 4}}
 	if err := r.remember(t.Context(), before, desired.Owner{}, o); !errors.Is(err, apply.ErrStale) {
 		t.Errorf("got %v, want that it is out of date", err)
+	}
+}
+
+// TestAJobOfARevisionStays is about a revision that the cache has not heard of, because it
+// lost its label and has only just got it back: the job that has run for it is not deleted.
+func TestAJobOfARevisionStays(t *testing.T) {
+	owner := desired.Owner{Kind: "AppStack", Namespace: "shop", Name: "shop", UID: "uid"}
+	revision := *desired.Revision(owner, "0123456789", nil, 1, []string{"abc"})
+	r := &reconciler[*appsapi.AppStack]{live: truth{revisions: []appsv1.ControllerRevision{revision}},
+		kind: Kind[*appsapi.AppStack]{History: func(s *appsapi.AppStack) (any, int32) { return s.Spec, 0 }}}
+	id := desired.ID{Kind: desired.KindJob, Name: "migrate-abc"}
+	for spec, want := range map[string]error{"abc": apply.ErrStale, "other": nil} {
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{appsapi.AnnotationJobSpec: spec}}}
+		done := newOutcome("shop", rollout.Seen{id: job})
+		if err := r.uncover(t.Context(), owner, id, &done); err != nil {
+			t.Errorf("%s: of a run that has not ended: %v", spec, err)
+		}
+		job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+		if err := r.uncover(t.Context(), owner, id, &done); !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", spec, err, want)
+		}
+		done.forgets[revision.Name] = true
+		if err := r.uncover(t.Context(), owner, id, &done); err != nil {
+			t.Errorf("%s: of a revision that goes: %v", spec, err)
+		}
 	}
 }

@@ -33,7 +33,7 @@ func mounts(live Object, name string, same bool) bool {
 	case *appsv1.Deployment:
 		return hasVolume(w.Spec.Template, name) || same && !health.RolledOut(w)
 	case *batchv1.Job:
-		return hasVolume(w.Spec.Template, name) && !finished(w)
+		return hasVolume(w.Spec.Template, name) && !Finished(w)
 	case *batchv1.CronJob:
 		return hasVolume(w.Spec.JobTemplate.Spec.Template, name) || same && len(w.Status.Active) > 0
 	}

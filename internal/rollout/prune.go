@@ -110,7 +110,7 @@ func (p *planner) reason(l leftover) (why string, optional bool) {
 	c := p.components[l.component]
 	run, isJob := l.live.(*batchv1.Job)
 	switch {
-	case isJob && finished(run) && p.KeepJobs[run.Annotations[appsapi.AnnotationJobSpec]]:
+	case isJob && Finished(run) && p.KeepJobs[run.Annotations[appsapi.AnnotationJobSpec]]:
 		return "", true // also when the job left the spec: one may go back to a revision that has it
 	case c == nil:
 		return p.needed(l), false
@@ -118,7 +118,7 @@ func (p *planner) reason(l leftover) (why string, optional bool) {
 		return "", true
 	case p.isRun(l):
 		// Those at work are ended in the step of their component.
-		return "", !finished(run)
+		return "", !Finished(run)
 	case !isPredecessor(c, l):
 		return "", true
 	}
@@ -231,7 +231,7 @@ func (p *planner) findNeeds() map[string][]string {
 
 // needs are the components that pods of a workload may need, by what they were made with.
 func needs(live Object) []string {
-	if run, ok := live.(*batchv1.Job); ok && finished(run) {
+	if run, ok := live.(*batchv1.Job); ok && Finished(run) {
 		return nil
 	}
 	return desired.Edges(live)

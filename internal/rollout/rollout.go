@@ -246,10 +246,11 @@ func (p *planner) supersede(c *desired.Component, step *Step) {
 func over(j *batchv1.Job) bool {
 	there := *j
 	there.DeletionTimestamp = nil
-	return finished(&there)
+	return Finished(&there)
 }
 
-func finished(j *batchv1.Job) bool {
+// Finished says whether a run has come to its end, good or bad.
+func Finished(j *batchv1.Job) bool {
 	v := health.Of(j)
 	return v.Status == health.Healthy || v.Status == health.Degraded
 }
