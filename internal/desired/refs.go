@@ -85,6 +85,9 @@ func Refs(c appsapi.Component) []Ref {
 type keysByObject map[Ref]map[string]bool
 
 func (k keysByObject) add(kind, name, key string) {
+	if name == "" {
+		return // the API server refuses the pods, in words that name the field
+	}
 	object := Ref{Kind: kind, Name: name}
 	if k[object] == nil {
 		k[object] = map[string]bool{}

@@ -1,0 +1,29 @@
+package desired_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+)
+
+// A reference without a name refers to nothing: nobody can read it, and it must not keep
+// the operator from saying which field the API server refuses.
+func TestRefsWithoutAName(t *testing.T) {
+	s := &appsapi.ServiceComponent{}
+	s.Env = []corev1.EnvVar{
+		{Name: "A", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{Key: "a"}}},
+		{Name: "B", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "b"}}},
+	}
+	s.EnvFrom = []corev1.EnvFromSource{
+		{ConfigMapRef: &corev1.ConfigMapEnvSource{}},
+		{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web"}}},
+	}
+	want := []desired.Ref{{Kind: "Secret", Name: "web"}}
+	if diff := cmp.Diff(want, desired.Refs(appsapi.Component{Name: "web", Service: s})); diff != "" {
+		t.Errorf("refs (-want +got):\n%s", diff)
+	}
+}
