@@ -25,7 +25,9 @@ func podTemplate(a application, of appsapi.Component, workload, name string, c a
 		// namespace get in the way of those that are meant.
 		WithEnableServiceLinks(false)
 	if c.ServiceAccountName != "" {
-		spec.WithServiceAccountName(c.ServiceAccountName)
+		// Under its old name, too: the API server fills that in, and takes the account back
+		// from there when only the new name goes.
+		spec.WithServiceAccountName(c.ServiceAccountName).WithDeprecatedServiceAccount(c.ServiceAccountName)
 	}
 	for _, s := range c.ImagePullSecrets {
 		spec.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(s.Name))

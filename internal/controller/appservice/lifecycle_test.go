@@ -198,7 +198,7 @@ func whatIsUnsetGoes(w *world) {
 	const little = `{image: "shop/web:1", replicas: 0, ports: [{name: http, port: 80}]}`
 	fresh.create(little)
 	fresh.becomesReady()
-	changed.create(everything)
+	changed.create(everything + "\nserviceAccountName: web")
 	changed.isApplied()
 	spec := fresh.app().Spec
 	changed.change(func(s *appsapi.AppServiceSpec) { *s = spec })
