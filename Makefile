@@ -103,6 +103,10 @@ else
 	exit $$failed
 endif
 
+.PHONY: schema-walk
+schema-walk: assets ## Set, change and unset every field that the schemas have
+	go test -count=1 -v -timeout 30m ./test/schemawalk -all -report
+
 ##@ Measurements
 .PHONY: calls
 calls: assets ## Count what the operator asks of the API server and hold it against the budget

@@ -1,0 +1,181 @@
+package schemawalk
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// masked is a value that differs between two children of the same spec, because somebody
+// else chose it. Where it matters whether there is one, it is replaced and not removed: a
+// nodePort that stays behind is found although its number is not compared.
+type masked struct {
+	kind, path string // "" is every kind
+	with       any    // nil removes it
+	why        string
+}
+
+const (
+	perObject = "differs from object to object"
+	byServer  = "allocated by the API server; that there is one is compared"
+)
+
+var mask = []masked{
+	{"", "metadata.creationTimestamp", nil, perObject},
+	{"", "metadata.generation", nil, perObject},
+	{"", "metadata.namespace", nil, "the same for all"},
+	{"", "metadata.resourceVersion", nil, perObject},
+	{"", "metadata.managedFields", nil, "those of holdfast are compared on their own"},
+	{"", "metadata.annotations.apps.holdfast.dev/applied", "a hash", "a hash that the name and the UID of the owner go into; that there is one is compared"},
+	{"", "status", nil, "not ours"},
+	{"Service", "spec.clusterIP", "an address", byServer},
+	{"Service", "spec.clusterIPs", "addresses", byServer},
+	{"Service", "spec.ports[].nodePort", "a port", byServer},
+	{"Deployment", "spec.replicas", "left alone", "where the spec says no replicas, the live count is left alone"},
+	{"Deployment", "owned.f:spec.f:replicas", nil, "sent along where the live count is left alone, so that it does not fall to 1"},
+}
+
+// hits counts how often each mask was needed.
+type hits struct {
+	mu    sync.Mutex
+	count map[int]int
+}
+
+func (h *hits) add(found []int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, i := range found {
+		h.count[i]++
+	}
+}
+
+// form is what makes two children of the same spec alike: the whole object and which
+// fields holdfast owns in it, without what is masked and without names and UIDs.
+type form struct {
+	text  string
+	masks []int
+}
+
+// newForm is that of a child. counted says that the spec says how many pods it has.
+func newForm(o *unstructured.Unstructured, owner object, counted bool) form {
+	var out form
+	content := o.DeepCopy().Object
+	content["owned"] = owned(o)
+	for i, m := range mask {
+		if m.kind != "" && m.kind != o.GetKind() || counted && strings.HasSuffix(m.path, "replicas") {
+			continue
+		}
+		if hide(content, splitPath(m.path), m.with) {
+			out.masks = append(out.masks, i)
+		}
+	}
+	indented, err := json.MarshalIndent(content, "", " ")
+	if err != nil {
+		panic(err)
+	}
+	names := strings.NewReplacer(string(owner.uid), "OWNER", string(o.GetUID()), "UID", owner.name, "NAME")
+	out.text = names.Replace(string(indented))
+	return out
+}
+
+// forms remembers them: a fresh object is looked at many times.
+type forms struct {
+	mu    sync.Mutex
+	known map[formKey]form
+}
+
+type formKey struct {
+	uid             types.UID
+	resourceVersion string
+	counted         bool
+}
+
+func (f *forms) of(o *unstructured.Unstructured, owner object, counted bool) form {
+	key := formKey{o.GetUID(), o.GetResourceVersion(), counted}
+	f.mu.Lock()
+	known, ok := f.known[key]
+	f.mu.Unlock()
+	if ok {
+		return known
+	}
+	known = newForm(o, owner, counted)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.known[key] = known
+	return known
+}
+
+// owned are the fields that holdfast owns, in the API server's own notation.
+func owned(o *unstructured.Unstructured) map[string]any {
+	out := map[string]any{}
+	for _, entry := range o.GetManagedFields() {
+		if entry.Manager != "holdfast" || entry.Subresource != "" || entry.FieldsV1 == nil {
+			continue
+		}
+		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &out); err != nil {
+			panic(err)
+		}
+	}
+	return out
+}
+
+// splitPath splits at dots, apart from those of the name of an annotation.
+func splitPath(path string) []string {
+	if at := strings.Index(path, "apps.holdfast.dev/"); at >= 0 {
+		return append(strings.Split(path[:at-1], "."), path[at:])
+	}
+	return strings.Split(path, ".")
+}
+
+// hide replaces or removes a field and says whether there was one.
+func hide(in any, path []string, with any) bool {
+	object, ok := in.(map[string]any)
+	if !ok {
+		return false
+	}
+	name, isList := strings.CutSuffix(path[0], element)
+	value, there := object[name]
+	switch {
+	case !there, value == "None": // a Headless Service has no address on purpose
+		return false
+	case isList:
+		found := false
+		list, _ := value.([]any)
+		for _, e := range list {
+			found = hide(e, path[1:], with) || found
+		}
+		return found
+	case len(path) > 1:
+		return hide(value, path[1:], with)
+	case with == nil:
+		delete(object, name)
+	default:
+		object[name] = with
+	}
+	return true
+}
+
+// counted are the names of the Deployments whose count of pods a spec says.
+func counted(name string, spec map[string]any) map[string]bool {
+	out := map[string]bool{}
+	if _, says := spec["replicas"]; says {
+		out[name] = true
+	}
+	components, _ := spec["components"].([]any)
+	for _, c := range components {
+		component := c.(map[string]any)
+		service, _ := component["service"].(map[string]any)
+		if _, says := service["replicas"]; !says {
+			continue
+		}
+		if resource, ok := component["resourceName"].(string); ok {
+			out[strings.ReplaceAll(resource, myName, name)] = true
+			continue
+		}
+		out[name+"-"+component["name"].(string)] = true
+	}
+	return out
+}

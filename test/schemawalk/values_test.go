@@ -1,0 +1,166 @@
+package schemawalk
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// myName stands for the name of the object in a value: what becomes the name of a child
+// must be another one for every object.
+const myName = "MYNAME"
+
+// hint says what the schema cannot: two values of a field that mean something to
+// Kubernetes, as YAML. A field with one legal value has the same twice.
+type hint struct{ path, a, b string }
+
+// hints are searched from the top, by the end of the path within a component.
+var hints = []hint{
+	{`autoscaling\.minReplicas`, "2", "3"},
+	{`autoscaling\.maxReplicas`, "5", "6"},
+	{`config\.files\[\]\.path`, "/etc/app/alpha", "/etc/app/beta"},
+	{`disruption\.maxUnavailable`, "2", `"30%"`},
+	{`env\[\]\.name`, "ALPHA", "BETA"},
+	{`fieldRef\.apiVersion`, "v1", "v1"},
+	{`fieldRef\.fieldPath`, "metadata.name", "metadata.namespace"},
+	{`resourceFieldRef\.containerName`, "app", "app"},
+	{`resourceFieldRef\.divisor`, `"1"`, "1m"},
+	{`resourceFieldRef\.resource`, "limits.cpu", "requests.cpu"},
+	{`fileKeyRef\.key`, "ALPHA", "BETA"},
+	{`envFrom\[\]\.prefix`, "ALPHA_", "BETA_"},
+	{`bindings\[\]\.envPrefix`, "ALPHA", "BETA"},
+	{`expose\.hostnames`, "[alpha.example.com]", `[beta.example.com, "*.example.com"]`},
+	{`expose\.paths\[\]\.path`, "/alpha", "/beta"},
+	{`expose\.paths\[\]\.port`, "80", "8080"},
+	{`^image`, "shop/web:2", "registry.example.com/shop/web:3"},
+	{`job\.image|service\.image`, "shop/web:2", "registry.example.com/shop/web:3"},
+	{`podLabels|podAnnotations|nodeSelector`, "{example.com/alpha: one}", "{example.com/beta: two}"},
+	{`service\.annotations`, "{example.com/alpha: one}", "{example.com/beta: two}"},
+	{`podTemplateOverlay`, "{spec: {dnsPolicy: Default, containers: [{name: app, tty: true}]}}",
+		"{metadata: {labels: {alpha: one}}, spec: {containers: [{name: beside, image: shop/beside:1}], initContainers: [{name: before, image: shop/before:1}]}}"},
+	{`ports\[\]\.port`, "81", "8082"},
+	{`ports\[\]\.targetPort`, "8080", "8081"},
+	{`ports\[\]\.protocol`, "UDP", "SCTP"},
+	{`ports\[\]\.name`, "alpha", "beta"},
+	{`preStopSleepSeconds`, "1", "2"},
+	{`(liveness|startup)\.successThreshold`, "1", "1"},
+	{`successThreshold|failureThreshold|initialDelaySeconds`, "2", "4"},
+	{`periodSeconds|timeoutSeconds`, "3", "5"},
+	{`(httpGet|tcpSocket)\.port`, "81", "http"},
+	{`grpc\.port`, "81", "82"},
+	{`httpGet\.path`, "/alpha", "/beta"},
+	{`httpGet\.scheme`, "HTTPS", "HTTP"},
+	{`httpHeaders\[\]\.name`, "X-Alpha", "X-Beta"},
+	{`replicas`, "3", "0"},
+	{`resources\.(limits|requests)`, "{cpu: 500m, memory: 128Mi}", "{cpu: 250m, ephemeral-storage: 1Gi}"},
+	{`tolerations\[\]\.effect`, "NoSchedule", "NoExecute"},
+	{`tolerations\[\]\.operator`, "Exists", "Equal"},
+	{`tolerationSeconds`, "30", "60"},
+	{`runAsUser|runAsGroup|fsGroup`, "1000", "1001"},
+	{`service\.type`, "NodePort", "LoadBalancer"},
+	{`sessionAffinity`, "ClientIP", "None"},
+	{`scheduling\.spread`, "Hard", "None"},
+	{`security\.level`, "Restricted", "Baseline"},
+	{`update\.(maxSurge|maxUnavailable)`, "2", `"50%"`},
+	{`minReadySeconds`, "5", "6"},
+	{`progressDeadlineSeconds`, "700", "800"},
+	{`activeDeadlineSeconds`, "700", "800"},
+	{`backoffLimit`, "3", "0"},
+	{`terminationGracePeriodSeconds`, "40", "50"},
+	{`job\.schedule`, `"0 3 * * *"`, `"@hourly"`},
+	{`defaultMode`, "256", "292"},
+	{`mountPath`, "/alpha", "/beta"},
+	{`revisionHistoryLimit`, "2", "3"},
+	{`components\[\]\.name`, "walked", "renamed"},
+	{`components\[\]\.renamedFrom`, "alpha", "beta"},
+	{`resourceName`, myName + "-alpha", myName + "-beta"},
+	{`dependsOn`, "[other]", "[third]"},
+	{`bindings\[\]\.component`, "other", "third"},
+	{`imagePullPolicy`, "Always", "Never"},
+}
+
+var compiled = func() []*regexp.Regexp {
+	var out []*regexp.Regexp
+	for _, h := range hints {
+		out = append(out, regexp.MustCompile("("+h.path+")$"))
+	}
+	return out
+}()
+
+// values are the two that a field is given. Those that no hint names come from the schema.
+func values(path string, n *node) (a, b any) {
+	for i, h := range hints {
+		if compiled[i].MatchString(path) {
+			return parse(h.a), parse(h.b)
+		}
+	}
+	return generated(n)
+}
+
+func generated(n *node) (a, b any) {
+	switch {
+	case n.XIntOrString && n.Pattern != "": // a quantity
+		return "1Gi", "2Gi"
+	case n.XIntOrString:
+		return int64(1), "30%"
+	case len(n.Enum) > 0:
+		return parse(string(n.Enum[0].Raw)), parse(string(n.Enum[min(1, len(n.Enum)-1)].Raw))
+	case n.Type == "boolean":
+		return true, false
+	case n.Type == "integer":
+		least := 1.0
+		if n.Minimum != nil {
+			least = math.Max(least, *n.Minimum)
+		}
+		return int64(least), int64(least) + 1
+	case n.Type == "array":
+		return []any{"alpha"}, []any{"beta", "gamma"}
+	case n.Type == "object":
+		return map[string]any{"alpha": "one"}, map[string]any{"beta": "two"}
+	}
+	return "alpha", "beta"
+}
+
+// parse reads YAML.
+func parse(text string) any {
+	content, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		panic(fmt.Sprintf("%s: %v", text, err))
+	}
+	return decode(string(content))
+}
+
+// decode reads JSON as the API server does: whole numbers are whole.
+func decode(text string) any {
+	var out any
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&out); err != nil {
+		panic(fmt.Sprintf("%s: %v", text, err))
+	}
+	return whole(out)
+}
+
+func whole(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		n, err := v.Int64()
+		if err != nil {
+			panic(err)
+		}
+		return n
+	case map[string]any:
+		for k := range v {
+			v[k] = whole(v[k])
+		}
+	case []any:
+		for i := range v {
+			v[i] = whole(v[i])
+		}
+	}
+	return v
+}
