@@ -129,14 +129,25 @@ func (a application) withFiles(c appsapi.Component, componentType string, p apps
 
 // invalid is why no pods can be made of a component, as far as nobody but us can see it.
 func (a application) invalid(c appsapi.Component, pods appsapi.ServiceComponent) string {
-	if err := collision(pods.PodSettings); err != nil {
+	main := corev1.Container{
+		Env: pods.Env, EnvFrom: pods.EnvFrom, Resources: pods.Resources, Ports: containerPorts(pods.Ports),
+		ReadinessProbe: pods.Probes.Readiness, LivenessProbe: pods.Probes.Liveness, StartupProbe: pods.Probes.Startup,
+	}
+	if err := firstOf(collision(pods.PodSettings), soundPods(pods.PodSettings), soundService(pods)); err != nil {
 		return err.Error()
 	}
 	if pods.PodTemplateOverlay == nil {
+		if err := firstOf(soundContainer(&main), soundClaims(pods.Resources)); err != nil {
+			return err.Error()
+		}
 		return ""
 	}
-	if _, err := podTemplate(a, c, "", containerName, pods, nil); err != nil {
+	template, err := podTemplate(a, c, "", containerName, pods, nil)
+	if err != nil {
 		return err.Error()
+	}
+	if p := template.Spec.RestartPolicy; c.Service != nil && p != nil && *p != corev1.RestartPolicyAlways {
+		return fmt.Sprintf("podTemplateOverlay sets spec.restartPolicy to %s, and the pods of a service are always restarted; remove it, or make it a job", *p)
 	}
 	return ""
 }

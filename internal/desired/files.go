@@ -109,5 +109,12 @@ func collision(p appsapi.PodSettings) error {
 			}
 		}
 	}
+	for _, v := range p.Volumes {
+		for dir := path.Dir(v.MountPath); dir != "/"; dir = path.Dir(dir) {
+			if paths[dir] == "a file" {
+				return fmt.Errorf("config.files has %s, and volume %q is mounted at %s, so %s would have to be a file and a folder; choose another path for one of them", dir, v.Name, v.MountPath, dir)
+			}
+		}
+	}
 	return nil
 }

@@ -31,6 +31,9 @@ const (
 func (a application) job(c appsapi.Component, d *Component) {
 	d.Type = appsapi.ComponentJob
 	d.Invalid = a.invalid(c, appsapi.ServiceComponent{ContainerSpec: c.Job.ContainerSpec, PodSettings: c.Job.PodSettings})
+	if err := soundSchedule(c.Job.Schedule); err != nil && d.Invalid == "" {
+		d.Invalid = err.Error()
+	}
 	if s := c.Job.ActiveDeadlineSeconds; s != nil {
 		d.ProgressDeadlineSeconds = *s
 	}

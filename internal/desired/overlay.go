@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	kjson "sigs.k8s.io/json"
 
@@ -49,6 +50,9 @@ func overlaid(template *corev1ac.PodTemplateSpecApplyConfiguration, main string,
 		return nil, err
 	}
 	if err := keeps(&was, &is, main); err != nil {
+		return nil, err
+	}
+	if err := soundSpec(&is.Spec, main); err != nil {
 		return nil, err
 	}
 	out := &corev1ac.PodTemplateSpecApplyConfiguration{}
@@ -123,6 +127,31 @@ func keeps(was, is *corev1.PodTemplateSpec, main string) error {
 	}
 	if !equality.Semantic.DeepEqual(was.Spec.Containers[i].SecurityContext, is.Spec.Containers[j].SecurityContext) {
 		return lost(fmt.Sprintf("the securityContext of the container %q", main))
+	}
+	return nil
+}
+
+// soundSpec is what is wrong with the containers of a pod after the merge. Those of the
+// overlay are told from ours.
+func soundSpec(pod *corev1.PodSpec, main string) error {
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		if err := soundContainer(&c); err != nil {
+			if c.Name != main {
+				err = fmt.Errorf("podTemplateOverlay: container %q: %w", c.Name, err)
+			}
+			return err
+		}
+		switch {
+		case len(validation.IsDNS1123Label(c.Name)) > 0:
+			return fmt.Errorf("podTemplateOverlay has a container called %q; the name of a container is made of a-z, 0-9 and -", c.Name)
+		case c.Image == "":
+			return fmt.Errorf("podTemplateOverlay has container %q without an image; say which image it runs, or call it %q if it is the component's own", c.Name, main)
+		}
+		for _, m := range c.VolumeMounts {
+			if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
+				return fmt.Errorf("podTemplateOverlay: container %q mounts volume %q, which does not exist; add it to volumes, or correct the name", c.Name, m.Name)
+			}
+		}
 	}
 	return nil
 }
