@@ -99,15 +99,15 @@ func testServiceRefused(t *testing.T, apps dynamic.ResourceInterface) {
 		},
 		"empty image": {
 			spec: `{image: ""}`,
-			want: []string{"spec.image: say which image to run, without spaces, for example nginx:1.27"},
+			want: []string{"spec.image: say which image to run: a name in lower case and a tag or digest, without spaces and https://, for example nginx:1.27 or registry.example.com/shop/web:1"},
 		},
 		"image with a space": {
 			spec: `{image: "nginx: 1.27"}`,
-			want: []string{"spec.image: say which image to run, without spaces, for example nginx:1.27"},
+			want: []string{"spec.image: say which image to run: a name in lower case and a tag or digest, without spaces and https://, for example nginx:1.27 or registry.example.com/shop/web:1"},
 		},
 		"image with a line break": {
 			spec: `{image: "nginx\n"}`,
-			want: []string{"spec.image: say which image to run, without spaces, for example nginx:1.27"},
+			want: []string{"spec.image: say which image to run: a name in lower case and a tag or digest, without spaces and https://, for example nginx:1.27 or registry.example.com/shop/web:1"},
 		},
 		"novel for an image": {
 			spec: `{image: ` + strings.Repeat("x", 1025) + `}`,

@@ -8,7 +8,7 @@ type ContainerSpec struct {
 	// registry.example.com/shop/web@sha256:...
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[^[:space:]]+$')",message="say which image to run, without spaces, for example nginx:1.27"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-zA-Z0-9.-]+(:[0-9]+)?/|[[][0-9a-fA-F:]+[]](:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@[A-Za-z0-9+._-]+:[0-9a-fA-F]+)?$')",message="say which image to run: a name in lower case and a tag or digest, without spaces and https://, for example nginx:1.27 or registry.example.com/shop/web:1"
 	Image string `json:"image"`
 
 	// imagePullPolicy says when the image is pulled. Unset means Always for the

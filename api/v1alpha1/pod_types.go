@@ -187,10 +187,11 @@ type KeyPath struct {
 	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key"`
 
-	// path of the file within the volume, for example tls/key.pem.
+	// path of the file within the volume, for example tls/key.pem. One that leads
+	// out of it is reported as InvalidSpec.
 	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:Pattern=`^([^/:.]|[.][^:.])([^:.]|[.][^:.])*[.]?$`
 	Path string `json:"path"`
 }
 
