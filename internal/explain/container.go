@@ -16,6 +16,7 @@ const (
 	reasonRegistryUnavailable = "RegistryUnavailable"
 	reasonConfigError         = "CreateContainerConfigError"
 	reasonCrashLoopBackOff    = "CrashLoopBackOff"
+	reasonInvalidImageName    = "InvalidImageName"
 )
 
 // container is one container of a pod, with its status and what its spec says.
@@ -103,6 +104,9 @@ func (e *examiner) container(c container) {
 		case reasonErrImagePull, reasonImagePullBackOff, reasonRegistryUnavailable:
 			e.pull(c, w)
 			return
+		case reasonInvalidImageName:
+			e.misnamed(c, w)
+			return
 		case reasonConfigError:
 			e.missing(c, w)
 			return
@@ -122,17 +126,40 @@ func (e *examiner) container(c container) {
 // the message gets into a sentence.
 var missingRef = regexp.MustCompile(`\b(secret|configmap)s? "([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)" not found`)
 
-// missing is a container whose environment refers to an object that does not exist.
+// missingKey accepts only what can be a key and the name of an object.
+var missingKey = regexp.MustCompile(`^couldn't find key ([-._a-zA-Z0-9]{1,253}) in (Secret|ConfigMap) [-a-z0-9]{1,63}/([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)$`)
+
+// codeOf is the cause that something of a kind is missing.
+func codeOf(kind string) Code {
+	if kind == "ConfigMap" {
+		return MissingConfigMap
+	}
+	return MissingSecret
+}
+
+// missing is a container whose environment refers to what does not exist: an object, or a
+// key of one.
 func (e *examiner) missing(c container, w *corev1.ContainerStateWaiting) {
 	text := plain(w.Message, maxText)
+	if found := missingKey.FindStringSubmatch(text); found != nil {
+		key, kind, name := found[1], found[2], found[3]
+		e.add(c.pod, name+" "+key, Cause{
+			Code: codeOf(kind), Path: c.statusPath + ".state.waiting", Value: name + "/" + key, Since: c.since(),
+			Sentence: fmt.Sprintf("%s needs key %q of %s %q in namespace %s, which has no such key", c.title(), short(key), kind, short(name), c.pod.Namespace),
+			Fix:      fmt.Sprintf("Add key %q to %s %q in namespace %s, or correct spec.env of the application.", key, kind, name, c.pod.Namespace),
+			Evidence: evidence(text),
+		})
+		return
+	}
 	found := missingRef.FindStringSubmatch(text)
 	if found == nil {
 		return
 	}
-	code, kind, name := MissingSecret, "Secret", found[2]
+	kind, name := "Secret", found[2]
 	if found[1] == "configmap" {
-		code, kind = MissingConfigMap, "ConfigMap"
+		kind = "ConfigMap"
 	}
+	code := codeOf(kind)
 	e.add(c.pod, name, Cause{
 		Code: code, Path: c.statusPath + ".state.waiting", Value: name, Since: c.since(),
 		Sentence: fmt.Sprintf("%s needs %s %q, which does not exist in namespace %s", c.title(), kind, short(name), c.pod.Namespace),

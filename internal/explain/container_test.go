@@ -41,7 +41,25 @@ func refStories() map[string]story {
 			}))},
 			want: inInit,
 		},
-		"another error of the configuration":         {pods: config("couldn't find key k in Secret shop/web-token")},
+		"missing key": {
+			pods: config("couldn't find key PASS_word.1 in ConfigMap shop/web.settings"),
+			want: []Cause{{
+				Code: "MissingConfigMap", Object: inPod("web-1"), Path: path, Value: "web.settings/PASS_word.1", Since: noon.Add(-unready),
+				Sentence: `Container app of pod web-1 needs key "PASS_word.1" of ConfigMap "web.settings" in namespace shop, which has no such key`,
+				Fix:      `Add key "PASS_word.1" to ConfigMap "web.settings" in namespace shop, or correct spec.env of the application.`,
+				Evidence: []string{"1 of 1 pods", "couldn't find key PASS_word.1 in ConfigMap shop/web.settings"},
+			}},
+		},
+		"image of no name": {
+			pods: []*corev1.Pod{pod("web-1", waiting("InvalidImageName", `Failed to apply default image tag "Shop": invalid reference format`))},
+			want: []Cause{{
+				Code: "InvalidImage", Object: inPod("web-1"), Path: path, Value: "shop/web:2", Since: noon.Add(-unready),
+				Sentence: `Image "shop/web:2" is not the name of an image (container app of pod web-1)`,
+				Fix:      "Correct the image: it is a name in lower case with a tag, for example registry.example.com/shop/web:1.",
+				Evidence: []string{"1 of 1 pods", `Failed to apply default image tag "Shop": invalid reference format`},
+			}},
+		},
+		"another error of the configuration":         {pods: config("couldn't find key a b in Secret shop/web-token")},
 		"what cannot be a name is not taken for one": {pods: config(`secret "Web Token" not found`)},
 		"an error of the configuration after a crash": {
 			pods: []*corev1.Pod{pod("web-1", waiting("CreateContainerConfigError", ""), restarted(1, end(1, "Error", "", time.Minute)))},

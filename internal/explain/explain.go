@@ -24,10 +24,16 @@ type Code string
 
 // The causes that pods and jobs tell about.
 const (
-	// MissingConfigMap and MissingSecret: the environment refers to what does not exist.
+	// MissingConfigMap and MissingSecret: the environment or a volume refers to what does
+	// not exist.
 	MissingConfigMap Code = "MissingConfigMap"
 	MissingSecret    Code = "MissingSecret"
 
+	// MissingClaim: a volume is a PersistentVolumeClaim that does not exist.
+	MissingClaim Code = "MissingClaim"
+
+	// InvalidImage: no registry can have an image of that name.
+	InvalidImage Code = "InvalidImage"
 	// ImageNotFound: the registry does not have the image.
 	ImageNotFound Code = "ImageNotFound"
 	// ImageAuth: the registry does not give the image away.
@@ -193,9 +199,9 @@ func rank(causes []Cause) {
 
 func depth(c Code) int {
 	switch c {
-	case MissingConfigMap, MissingSecret:
+	case MissingConfigMap, MissingSecret, MissingClaim:
 		return 0
-	case ImageNotFound, ImageAuth, RegistryUnreachable, ImagePull:
+	case InvalidImage, ImageNotFound, ImageAuth, RegistryUnreachable, ImagePull:
 		return 1
 	case CrashLoop, OOMKilled, JobFailed:
 		return 2

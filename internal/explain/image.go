@@ -140,3 +140,14 @@ func registry(image string) string {
 	}
 	return host
 }
+
+// misnamed is a container whose image no registry can have. The schema refuses it for the
+// component's own container; it cannot look into an overlay.
+func (e *examiner) misnamed(c container, w *corev1.ContainerStateWaiting) {
+	e.add(c.pod, c.spec.Image, Cause{
+		Code: InvalidImage, Path: c.statusPath + ".state.waiting", Value: c.spec.Image, Since: c.since(),
+		Sentence: fmt.Sprintf("Image %q is not the name of an image (%s)", short(c.spec.Image), c),
+		Fix:      "Correct the image: it is a name in lower case with a tag, for example registry.example.com/shop/web:1.",
+		Evidence: evidence(plain(w.Message, maxText)),
+	})
+}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -114,6 +115,9 @@ func obstacleFor(pod *corev1.Pod, said string) obstacle {
 	if name, ok := strings.CutPrefix(said, "Insufficient "); ok {
 		return lacking(pod, corev1.ResourceName(name))
 	}
+	if found := missingClaim.FindStringSubmatch(said); found != nil {
+		return unclaimed(pod, found[1])
+	}
 	said = strings.ToLower(said)
 	for _, o := range obstacles {
 		if strings.Contains(said, o.said) {
@@ -127,6 +131,18 @@ func obstacleFor(pod *corev1.Pod, said string) obstacle {
 		code: Unschedulable, words: "a reason that is not known here",
 		whole: fmt.Sprintf("No node takes pod %s", pod.Name),
 		fix:   "Look at what the scheduler says about each node: " + lookUp(pod),
+	}
+}
+
+// missingClaim accepts only what can be the name of a claim.
+var missingClaim = regexp.MustCompile(`^persistentvolumeclaim "([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)" not found$`)
+
+// unclaimed is a pod whose claim does not exist: no node is at fault.
+func unclaimed(pod *corev1.Pod, claim string) obstacle {
+	return obstacle{
+		code: MissingClaim, words: "a missing volume claim", value: claim,
+		whole: fmt.Sprintf("Pod %s needs PersistentVolumeClaim %q, which does not exist in namespace %s", pod.Name, short(claim), pod.Namespace),
+		fix:   fmt.Sprintf("Create PersistentVolumeClaim %q in namespace %s, or correct spec.volumes of the application.", claim, pod.Namespace),
 	}
 }
 
