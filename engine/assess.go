@@ -32,8 +32,9 @@ type view struct {
 	again   time.Time
 }
 
-// assess judges one component by its children and its pods.
-func assess(c desired.Component, done *outcome, pods []*corev1.Pod, before []appsapi.Cause, now time.Time) view {
+// assess judges one component by its children and its pods; absent is what its volumes show
+// and what does not exist.
+func assess(c desired.Component, done *outcome, pods []*corev1.Pod, absent []desired.Ref, before []appsapi.Cause, now time.Time) view {
 	v := view{component: c, step: done.step(c.Name), status: ComponentStatus{
 		Name: c.Name, Type: c.Type, ResourceName: c.Workload.Name, Selector: c.Selector(), Endpoints: c.Endpoints,
 	}}
@@ -50,6 +51,13 @@ func assess(c desired.Component, done *outcome, pods []*corev1.Pod, before []app
 	case *batchv1.CronJob: // a run that fails is followed by the next
 	default:
 		v.causes, v.again = explain.Pods(pods, now)
+	}
+	if len(v.causes) == 0 && len(absent) > 0 {
+		var missing []explain.Ref
+		for _, ref := range absent {
+			missing = append(missing, explain.Ref{Kind: ref.Kind, Name: ref.Name})
+		}
+		v.causes = explain.Unmounted(pods, missing)
 	}
 	v.causes = explain.Keep(v.causes, before)
 	if c.Suspended {

@@ -28,6 +28,8 @@ type observed struct {
 	// strays are revisions, and jobs that have run for one of them, that lost what says
 	// whose they are. Nothing is applied to them, so nothing else puts it back.
 	strays []client.Object
+	// absent are what volumes of each component show and what does not exist.
+	absent map[string][]desired.Ref
 	// keepJobs are the jobs of all remembered specs.
 	keepJobs map[string]bool
 }
@@ -46,6 +48,10 @@ func (r *reconciler[T]) observe(ctx context.Context, app T, owner desired.Owner)
 	}
 	if len(known) > 0 {
 		o.components = desired.For(owner, specs, known)
+	}
+	o.absent = map[string][]desired.Ref{}
+	for _, c := range specs {
+		o.absent[c.Name] = desired.Absent(c, known)
 	}
 	for _, c := range o.components {
 		for _, child := range c.Children {

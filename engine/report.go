@@ -40,7 +40,7 @@ func (r *reconciler[T]) report(ctx context.Context, app T, owner desired.Owner, 
 		if done.failed == nil {
 			pods, done.failed = r.pods(ctx, app.GetNamespace(), c)
 		}
-		v := assess(c, done, pods, before.Causes, now)
+		v := assess(c, done, pods, o.absent[c.Name], before.Causes, now)
 		out.sooner(v.again)
 		views = append(views, v)
 	}

@@ -151,7 +151,7 @@ func TestStatus(t *testing.T) {
 				}
 			}
 			was := &appsapi.ApplicationStatus{Conditions: tc.before}
-			views := []view{assess(c, done, tc.pods, nil, noon)}
+			views := []view{assess(c, done, tc.pods, nil, nil, noon)}
 			got := status(was, 7, views, done, noon)
 			if diff := cmp.Diff(tc.want, lines(got)); diff != "" {
 				t.Error(diff)
@@ -159,7 +159,7 @@ func TestStatus(t *testing.T) {
 			if got.ObservedGeneration != 7 || !transition(was, got) {
 				t.Errorf("got generation %d, transition %v", got.ObservedGeneration, transition(was, got))
 			}
-			again := status(got, 7, []view{assess(c, done, tc.pods, got.Causes, noon.Add(time.Second))}, done, noon.Add(time.Second))
+			again := status(got, 7, []view{assess(c, done, tc.pods, nil, got.Causes, noon.Add(time.Second))}, done, noon.Add(time.Second))
 			if transition(got, again) {
 				t.Errorf("a second look changes the status:\n%s", cmp.Diff(got, again))
 			}
@@ -170,7 +170,7 @@ func TestStatus(t *testing.T) {
 // TestAbsentIsNeverHealthy has a component whose children are not there.
 func TestAbsentIsNeverHealthy(t *testing.T) {
 	c := web(false)
-	v := assess(c, &outcome{seen: rollout.Seen{}}, nil, nil, noon)
+	v := assess(c, &outcome{seen: rollout.Seen{}}, nil, nil, nil, noon)
 	if v.verdict.Status != "Progressing" || v.verdict.Message != "Deployment web does not exist" {
 		t.Errorf("got %v", v.verdict)
 	}
@@ -181,7 +181,7 @@ func TestComponentStatus(t *testing.T) {
 	seen := rollout.Seen{deploymentID: deployment(1), serviceID: &corev1.Service{}}
 	want := ComponentStatus{Name: "web", Type: "Service", ResourceName: "web", Wanted: 2, Replicas: 2, Ready: 1, Available: 1, Selector: "app=web",
 		Endpoints: []appsapi.Endpoint{{Name: "80", URL: "http://web.shop.svc:80"}}}
-	if diff := cmp.Diff(want, assess(c, &outcome{seen: seen}, nil, nil, noon).status); diff != "" {
+	if diff := cmp.Diff(want, assess(c, &outcome{seen: seen}, nil, nil, nil, noon).status); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -81,6 +81,29 @@ func Refs(c appsapi.Component) []Ref {
 	return found.refs()
 }
 
+// Absent are the ConfigMaps and Secrets that volumes of a component show and that do not
+// exist. Volumes alone: without them no container is even tried, so nobody else tells.
+func Absent(c appsapi.Component, known Contents) []Ref {
+	shown := map[Ref]bool{}
+	if c.Service != nil {
+		for _, v := range c.Service.Volumes {
+			if v.ConfigMap != nil {
+				shown[Ref{Kind: RefConfigMap, Name: v.ConfigMap.Name}] = true
+			}
+			if v.Secret != nil {
+				shown[Ref{Kind: RefSecret, Name: v.Secret.Name}] = true
+			}
+		}
+	}
+	var out []Ref
+	for _, ref := range Refs(c) {
+		if _, exists := known[ref]; !exists && shown[Ref{Kind: ref.Kind, Name: ref.Name}] {
+			out = append(out, ref)
+		}
+	}
+	return out
+}
+
 // keysByObject collects the keys that are taken of each object; the empty one is all.
 type keysByObject map[Ref]map[string]bool
 

@@ -1,0 +1,38 @@
+package explain
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestUnmounted(t *testing.T) {
+	missing := []Ref{{"Secret", "cert"}}
+	want := []string{`MissingSecret: Pod web-1 cannot start: a volume shows Secret "cert", which does not exist in namespace shop`}
+	for name, tc := range map[string]struct {
+		pod     *corev1.Pod
+		missing []Ref
+		want    []string
+	}{
+		"nothing is started":            {pod("web-1", waiting("ContainerCreating", "")), missing, want},
+		"init containers neither":       {pod("web-1", waiting("PodInitializing", "")), missing, want},
+		"nothing is missing":            {pod("web-1", waiting("ContainerCreating", "")), nil, nil},
+		"something else is in the way":  {pod("web-1", waiting("ImagePullBackOff", "")), missing, nil},
+		"not on a node":                 {pod("web-1", unplaced(time.Minute, "Unschedulable", "0/1 nodes are available")), missing, nil},
+		"it mounted it when it started": {pod("web-1", running(time.Minute)), missing, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, p := range []*corev1.Pod{tc.pod, Project(tc.pod)} {
+				var got []string
+				for _, c := range Unmounted([]*corev1.Pod{p}, tc.missing) {
+					got = append(got, string(c.Code)+": "+c.Sentence)
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("causes (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
