@@ -1,0 +1,50 @@
+package misuse_test
+
+// What no schema can look into: the overlay, and the order of components.
+func init() {
+	add("overlay", "", map[string]misuse{
+		"overlay is privileged":           {spec: overlaid(`{spec: {containers: [{name: app, securityContext: {privileged: true}}]}}`), reason: "InvalidSpec", says: "podTemplateOverlay sets spec.containers[0].securityContext, which it may not"},
+		"overlay joins the host":          {spec: overlaid(`{spec: {hostNetwork: true}}`), reason: "InvalidSpec", says: "podTemplateOverlay sets spec.hostNetwork, which it may not"},
+		"overlay mounts the host":         {spec: overlaid(`{spec: {volumes: [{name: v, hostPath: {path: /}}]}}`), reason: "InvalidSpec", says: "podTemplateOverlay sets spec.volumes[0].hostPath, which it may not"},
+		"overlay is somebody else":        {spec: overlaid(`{spec: {serviceAccountName: admin}}`), reason: "InvalidSpec", says: "podTemplateOverlay sets spec.serviceAccountName, which it may not"},
+		"overlay of unknown fields":       {spec: overlaid(`{spec: {sidecars: [{name: proxy}]}}`), reason: "InvalidSpec", says: `unknown field "spec.sidecars"`},
+		"overlay of a wrong type":         {spec: overlaid(`{spec: {containers: [{name: app, image: 5}]}}`), reason: "InvalidSpec", says: "podTemplateOverlay is not part of a pod template"},
+		"overlay one level too high":      {spec: overlaid(`{containers: [{name: proxy, image: proxy}]}`), reason: "InvalidSpec", says: `podTemplateOverlay is not part of a pod template`},
+		"overlay deletes our container":   {spec: overlaid(`{spec: {containers: [{name: app, $patch: delete}, {name: x, image: x}]}}`), reason: "InvalidSpec", says: `podTemplateOverlay takes away or changes the container "app"`},
+		"overlay changes our label":       {spec: overlaid(`{metadata: {labels: {app.kubernetes.io/managed-by: me}}}`), reason: "InvalidSpec", says: "podTemplateOverlay takes away or changes the label app.kubernetes.io/managed-by"},
+		"overlay is a text":               {spec: overlaid(`"spec: {}"`), says: `spec.podTemplateOverlay in body must be of type object: "string"`},
+		"overlay of an unknown directive": {spec: overlaid(`{spec: {containers: [{name: app, $patch: drop}]}}`), reason: "InvalidSpec", says: "podTemplateOverlay cannot be merged"},
+		"sidecar without an image":        {spec: overlaid(`{spec: {containers: [{name: proxy}]}}`), reason: "InvalidSpec", says: `podTemplateOverlay has container "proxy" without an image; say which image it runs, or call it "app"`},
+		"sidecar without a name":          {spec: overlaid(`{spec: {containers: [{image: proxy}]}}`), reason: "InvalidSpec", says: "podTemplateOverlay cannot be merged"},
+		"sidecar mounts nothing":          {spec: overlaid(`{spec: {containers: [{name: proxy, image: proxy, volumeMounts: [{name: data, mountPath: /data}]}]}}`), reason: "InvalidSpec", says: `podTemplateOverlay: container "proxy" mounts volume "data", which does not exist; add it to volumes, or correct the name`},
+		"overlay never restarts":          {spec: overlaid(`{spec: {restartPolicy: Never}}`), reason: "InvalidSpec", says: "podTemplateOverlay sets spec.restartPolicy to Never, and the pods of a service are always restarted; remove it"},
+	})
+	add("order", "AppStack", map[string]misuse{
+		"depends on itself":          {spec: `{components: [{name: web, dependsOn: [web], service: {image: web}}]}`, says: "a component cannot depend on itself; remove its own name"},
+		"depends on nobody":          {spec: `{components: [{name: web, dependsOn: [ap], service: {image: web}}]}`, says: "dependsOn names a component that does not exist; correct the name, or add the component"},
+		"depends on one twice":       {spec: `{components: [` + api + `, {name: web, dependsOn: [api, api], service: {image: web}}]}`, says: `spec.components[1].dependsOn[1]: Duplicate value: "api"`},
+		"dependsOn as plain text":    {spec: `{components: [` + api + `, {name: web, dependsOn: api, service: {image: web}}]}`, says: `dependsOn in body must be of type array: "string"`},
+		"two depend on each other":   {spec: `{components: [{name: a, dependsOn: [b], service: {image: "shop/a:1"}}, {name: b, dependsOn: [a], service: {image: "shop/b:1"}}]}`, reason: "InvalidSpec", says: "Components depend on each other in a circle: a -> b -> a; remove one of these dependencies"},
+		"three in a circle":          {spec: `{components: [{name: a, dependsOn: [b], service: {image: "shop/a:1"}}, {name: b, dependsOn: [c], service: {image: "shop/b:1"}}, {name: c, dependsOn: [a], service: {image: "shop/c:1"}}]}`, reason: "InvalidSpec", says: "a -> b -> c -> a"},
+		"circle through a binding":   {spec: `{components: [{name: api, dependsOn: [web], service: {image: "shop/api:1", ports: [{port: 80}]}}, ` + web + `]}`, reason: "InvalidSpec", says: "api -> web -> api"},
+		"bound to itself":            {spec: `{components: [{name: web, bindings: [{component: web}], service: {image: web, ports: [{port: 80}]}}]}`, says: "a component cannot be bound to itself; remove its own name"},
+		"bound to nobody":            {spec: `{components: [{name: web, bindings: [{component: ap}], service: {image: web}}]}`, says: "bindings names a component that does not exist or has no ports"},
+		"bound to one without ports": {spec: `{components: [{name: w, service: {image: w}}, {name: web, bindings: [{component: w}], service: {image: web}}]}`, says: "give that service a port"},
+		"bound to a job":             {spec: `{components: [{name: j, job: {image: j}}, {name: web, bindings: [{component: j}], service: {image: web}}]}`, says: "use dependsOn for a job"},
+		"bound twice":                {spec: `{components: [` + api + `, {name: web, bindings: [{component: api}, {component: api}], service: {image: web}}]}`, says: `Duplicate value: {"component":"api"}`},
+		"two bindings of one prefix": {spec: `{components: [` + api + `, {name: b, service: {image: b, ports: [{port: 1}]}}, {name: web, bindings: [{component: api}, {component: b, envPrefix: API}], service: {image: web}}]}`, says: "two bindings would set the same variables; give one of them an envPrefix of its own"},
+		"prefix with a dash":         {spec: `{components: [` + api + `, {name: web, bindings: [{component: api, envPrefix: MY-API}], service: {image: web}}]}`, says: "envPrefix becomes part of the name of an environment variable"},
+		"bindings as plain names":    {spec: `{components: [` + api + `, {name: web, bindings: [api], service: {image: web}}]}`, says: `bindings[0] in body must be of type object: "string"`},
+		"needed component removed":   {spec: `{components: [` + web + `]}`, says: "bindings names a component that does not exist or has no ports"},
+	})
+	add("stack pods", "AppStack", map[string]misuse{
+		"overlay of a job":           {spec: `{components: [{name: j, job: {image: "shop/j:1", podTemplateOverlay: {spec: {hostPID: true}}}}]}`, reason: "InvalidSpec", says: "podTemplateOverlay sets spec.hostPID, which it may not"},
+		"one wrong variable of many": {spec: `{components: [` + api + `, {name: web, service: {image: "shop/web:1", env: [{name: "A=B"}]}}]}`, reason: "InvalidSpec", says: `Component "web": env: "A=B" is no name of a variable`},
+		"wrong variable of a job":    {spec: `{components: [` + api + `, {name: j, job: {image: "shop/j:1", env: [{name: "A=B"}]}}]}`, reason: "InvalidSpec", says: `Component "j": env: "A=B" is no name of a variable`},
+		"limit of a job below":       {spec: `{components: [{name: j, job: {image: "shop/j:1", resources: {requests: {cpu: 2}, limits: {cpu: 1}}}}]}`, reason: "InvalidSpec", says: "resources.requests.cpu (2) is more than resources.limits.cpu (1)"},
+	})
+}
+
+func overlaid(overlay string) string {
+	return `{image: "shop/web:1", ports: [{name: http, port: 80, targetPort: 8080}], podTemplateOverlay: ` + overlay + `}`
+}

@@ -1,0 +1,96 @@
+package misuse_test
+
+import "strings"
+
+// What is wrong with the shape of a spec: types, names, fields that do not exist.
+func init() {
+	add("shape", "", map[string]misuse{
+		"no image":                     {spec: `{ports: [{port: 80}]}`, says: `spec.image: Required value`},
+		"empty image":                  {spec: `{image: ""}`, says: "say which image to run"},
+		"image with a space":           {spec: `{image: "nginx: 1.27"}`, says: "say which image to run: a name in lower case and a tag or digest, without spaces"},
+		"empty spec":                   {spec: `{}`, says: `spec.image: Required value`},
+		"spec is a list":               {spec: `[{image: nginx}]`, says: `unknown field "spec[0].image"`},
+		"replicas in quotes":           {spec: `{image: nginx, replicas: "2"}`, says: `spec.replicas in body must be of type integer: "string"`},
+		"half a pod":                   {spec: `{image: nginx, replicas: 1.5}`, says: `spec.replicas in body must be of type int32: "float64"`},
+		"fewer than no pods":           {spec: `{image: nginx, replicas: -1}`, says: "spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0"},
+		"far too many pods":            {spec: `{image: nginx, replicas: 100000}`, says: "should be less than or equal to 10000"},
+		"misspelt field":               {spec: `{image: nginx, replica: 2}`, says: `unknown field "spec.replica"`},
+		"field of a Deployment":        {spec: `{image: nginx, template: {spec: {containers: []}}}`, says: `unknown field "spec.template"`},
+		"containers as in a pod":       {spec: `{containers: [{name: app, image: nginx}]}`, says: `unknown field "spec.containers"`},
+		"field one level too high":     {spec: `{image: nginx, maxSurge: 1}`, says: `unknown field "spec.maxSurge"`},
+		"field in snake case":          {spec: `{image: nginx, image_pull_policy: Always}`, says: `unknown field "spec.image_pull_policy"`},
+		"pull policy in lower case":    {spec: `{image: nginx, imagePullPolicy: always}`, says: `spec.imagePullPolicy: Unsupported value: "always": supported values: "Always", "IfNotPresent", "Never"`},
+		"pull Secret as plain text":    {spec: `{image: nginx, imagePullSecrets: [registry]}`, says: `spec.imagePullSecrets[0] in body must be of type object: "string"`},
+		"command as one line":          {spec: `{image: nginx, command: nginx -g daemon}`, says: `spec.command in body must be of type array: "string"`},
+		"novel for an image":           {spec: `{image: ` + strings.Repeat("x", 1025) + `}`, says: "spec.image: Too long: may not be more than 1024 bytes"},
+		"level that does not exist":    {spec: `{image: nginx, security: {level: Privileged}}`, says: `supported values: "Baseline", "Restricted"`},
+		"type of Service of elsewhere": {spec: `{image: nginx, ports: [{port: 80}], service: {type: ExternalName}}`, says: `supported values: "ClusterIP", "NodePort", "LoadBalancer", "Headless"`},
+		"suspend in quotes":            {spec: `{image: nginx, suspend: "yes"}`, says: `spec.suspend in body must be of type boolean: "string"`},
+	})
+	add("name", "", map[string]misuse{
+		"name with a dot":        {named: "web.shop", spec: usual, says: "the name becomes the name of a Service: at most 63 of a-z, 0-9 and -"},
+		"name begins with digit": {named: "2web", spec: usual, says: "beginning with a letter"},
+		"name of 64 letters":     {named: strings.Repeat("w", 64), spec: usual, says: "at most 63 of a-z"},
+		"name in capitals":       {named: "Web", spec: usual, says: "metadata.name: Invalid value: \"Web\": a lowercase RFC 1123 subdomain"},
+		"name with underscores":  {named: "my_web", spec: usual, says: "metadata.name: Invalid value: \"my_web\""},
+	})
+	add("name", "AppStack", map[string]misuse{
+		"stack name with a dot":          {named: "shop.eu", spec: usualStack, says: "the names of Services begin with this name"},
+		"component in capitals":          {spec: `{components: [{name: Web, service: {image: web}}]}`, says: "a component's name is made of a-z, 0-9 and -"},
+		"component of 41 letters":        {spec: `{components: [{name: ` + strings.Repeat("c", 41) + `, service: {image: web}}]}`, says: "spec.components[0].name: Too long: may not be more than 40 bytes"},
+		"component without a name":       {spec: `{components: [{service: {image: web}}]}`, says: "spec.components[0].name: Required value"},
+		"component twice":                {spec: `{components: [` + api + `, ` + api + `]}`, says: `spec.components[1]: Duplicate value: {"name":"api"}`},
+		"resourceName with a dot":        {spec: `{components: [{name: web, resourceName: web.shop, service: {image: web}}]}`, says: "resourceName becomes the name of a Service"},
+		"renamed from itself":            {spec: `{components: [{name: web, renamedFrom: web, service: {image: web}}]}`, says: "renamedFrom is the name that this component had before"},
+		"renamed from one that is there": {spec: `{components: [{name: web, renamedFrom: api, service: {image: web}}, ` + api + `]}`, says: "renamedFrom names a component that is still there; remove that one, or renamedFrom"},
+		"two share a resourceName": {
+			spec:   `{components: [{name: a, resourceName: same, service: {image: "shop/a:1"}}, {name: b, resourceName: same, service: {image: "shop/b:1"}}]}`,
+			reason: "InvalidSpec", says: `Components "a" and "b" would both have Deployment same; give one of them another resourceName`,
+		},
+		"resourceName of the other": {
+			spec:   `{components: [{name: a, service: {image: "shop/a:1"}}, {name: b, resourceName: web-a, service: {image: "shop/b:1"}}]}`,
+			reason: "InvalidSpec", says: `Components "a" and "b" would both have Deployment web-a; give one of them another resourceName`,
+		},
+	})
+	add("kind", "AppStack", map[string]misuse{
+		"no components":                 {spec: `{components: []}`, says: "spec.components in body should have at least 1 items"},
+		"components as a map":           {spec: `{components: {web: {service: {image: web}}}}`, says: `unknown field "spec.components.web"`},
+		"spec without components":       {spec: `{suspend: false}`, says: "spec.components: Required value"},
+		"component of no type":          {spec: `{components: [{name: web}]}`, says: "a component is exactly one of service and job"},
+		"component of two types":        {spec: `{components: [{name: web, service: {image: web}, job: {image: web}}]}`, says: "a component is exactly one of service and job"},
+		"image beside the type":         {spec: `{components: [{name: web, image: web, service: {}}]}`, says: `unknown field "spec.components[0].image"`},
+		"type that does not exist":      {spec: `{components: [{name: web, statefulSet: {image: web}}]}`, says: `unknown field "spec.components[0].statefulSet"`},
+		"service becomes a job":         {spec: `{components: [` + api + `, {name: web, job: {image: web}}]}`, says: "a component cannot become another type under the same name; give the new one another name"},
+		"65 components":                 {spec: `{components: [` + many(65) + `]}`, says: "spec.components: Too many: 65: must have at most 64 items"},
+		"no history at all":             {spec: `{revisionHistoryLimit: 0, components: [` + api + `]}`, says: "spec.revisionHistoryLimit in body should be greater than or equal to 1"},
+		"job with replicas":             {spec: `{components: [{name: j, job: {image: j, replicas: 2}}]}`, says: `unknown field "spec.components[0].job.replicas"`},
+		"job with ports":                {spec: `{components: [{name: j, job: {image: j, ports: [{port: 80}]}}]}`, says: `unknown field "spec.components[0].job.ports"`},
+		"job that is never tried":       {spec: `{components: [{name: j, job: {image: j, backoffLimit: -1}}]}`, says: "backoffLimit in body should be greater than or equal to 0"},
+		"job without time":              {spec: `{components: [{name: j, job: {image: j, activeDeadlineSeconds: 0}}]}`, says: "activeDeadlineSeconds in body should be greater than or equal to 1"},
+		"stack component gets headless": {spec: `{components: [{name: api, service: {image: "shop/api:1", ports: [{port: 8080}], service: {type: Headless}}}]}`, says: "a Service cannot become Headless, or stop being it, while it exists; keep the type, or use a new name"},
+	})
+	add("schedule", "AppStack", map[string]misuse{
+		"schedule of four fields":   {spec: scheduled(`0 3 * *`), says: "a schedule has five fields, for example '0 3 * * *' for every night at three"},
+		"schedule with seconds":     {spec: scheduled(`0 0 3 * * *`), says: "a schedule has five fields"},
+		"schedule in words":         {spec: scheduled(`every night`), says: "a schedule has five fields"},
+		"schedule with a time zone": {spec: scheduled(`CRON_TZ=Europe/Berlin 0 3 * * *`), says: "a schedule has five fields"},
+		"minute 60":                 {spec: scheduled(`60 3 * * *`), reason: "InvalidSpec", says: `schedule "60 3 * * *" has "60" as the minute, which goes from 0 to 59; correct it`},
+		"hour 24":                   {spec: scheduled(`0 24 * * *`), reason: "InvalidSpec", says: `has "24" as the hour, which goes from 0 to 23`},
+		"month foo":                 {spec: scheduled(`0 3 1 foo *`), reason: "InvalidSpec", says: `has "foo" as the month, which goes from 1 to 12`},
+		"weekday 8":                 {spec: scheduled(`0 3 * * 8`), reason: "InvalidSpec", says: `has "8" as the day of the week, which goes from 0 to 6`},
+		"step of nothing":           {spec: scheduled(`*/0 3 * * *`), reason: "InvalidSpec", says: `has "*/0" as the minute`},
+	})
+}
+
+func scheduled(schedule string) string {
+	return `{components: [{name: nightly, job: {image: "shop/job:1", schedule: "` + schedule + `"}}]}`
+}
+
+// many are n components.
+func many(n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, `{name: c`+strings.Repeat("x", i%30)+string(rune('a'+i%26))+string(rune('a'+i/26))+`, service: {image: web}}`)
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,127 @@
+package misuse_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// row is what came of a case.
+type row struct {
+	Case    string  `json:"case"`
+	Kind    string  `json:"kind"`
+	Class   string  `json:"class"`
+	Where   string  `json:"where"`
+	Reason  string  `json:"reason,omitempty"`
+	Message string  `json:"message"`
+	Seconds float64 `json:"seconds"`
+	Late    string  `json:"late,omitempty"` // why it may take longer than others
+	// Writes were accepted and Retries refused while the operator was watched.
+	Writes  int `json:"writes"`
+	Retries int `json:"retries"`
+}
+
+// rows collects from many cases at the same time.
+type rows struct {
+	mu   sync.Mutex
+	list []row
+}
+
+func (r *rows) add(one row) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, one)
+}
+
+// anonymous takes out of a message what is another one in every run.
+func (w *world) anonymous(message string) string {
+	message = strings.ReplaceAll(message, w.NS, "shop")
+	return podName.ReplaceAllString(message, "$1-x2x4z")
+}
+
+var (
+	podName = regexp.MustCompile(`\b([Pp]od [a-z0-9-]+?)(-[a-z0-9]{6,10})?-[a-z0-9]{5}\b`)
+	// footnote is what the API server adds when something is of a wrong type or missing.
+	footnote = regexp.MustCompile(`\[?(.*), <nil>: Invalid value: null: some validation rules were not checked .*`)
+)
+
+// figures sums up.
+func (r *rows) figures(took time.Duration) string {
+	admission, slowest, retries, most := 0, 0.0, 0, 0
+	for _, one := range r.list {
+		if one.Where == "admission" {
+			admission++
+			continue
+		}
+		slowest, retries, most = max(slowest, one.Seconds), retries+one.Retries, max(most, one.Retries)
+	}
+	return fmt.Sprintf("%d cases in %.0f s: %d refused at admission, %d by a condition, the slowest after %.1f s; "+
+		"%d refused writes in the %.0f s afterwards, at most %d of one case",
+		len(r.list), took.Seconds(), admission, len(r.list)-admission, slowest, retries, quiet.Seconds(), most)
+}
+
+func (r *rows) sum(t *testing.T, took time.Duration) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slices.SortFunc(r.list, func(a, b row) int {
+		return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Case, b.Case))
+	})
+	t.Log(r.figures(took))
+}
+
+const (
+	begin = "<!-- table: written by make misuse -->\n"
+	end   = "<!-- end -->\n"
+)
+
+// write leaves all rows in out/misuse.json and the table in docs/reports/misuse.md.
+func (r *rows) write(t *testing.T, root string, took time.Duration) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	content, err := json.MarshalIndent(r.list, "", "  ")
+	must(err)
+	must(os.MkdirAll(filepath.Join(root, "out"), 0o755))
+	must(os.WriteFile(filepath.Join(root, "out", "misuse.json"), append(content, '\n'), 0o644))
+	document := filepath.Join(root, "docs", "reports", "misuse.md")
+	text, err := os.ReadFile(document)
+	must(err)
+	head, rest, found := strings.Cut(string(text), begin)
+	_, tail, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatalf("%s has no place for the table", document)
+	}
+	must(os.WriteFile(document, []byte(head+begin+r.figures(took)+".\n\n"+r.table()+end+tail), 0o644))
+}
+
+func (r *rows) table() string {
+	var b strings.Builder
+	b.WriteString("| class | case | where caught | message | retries |\n| --- | --- | --- | --- | ---: |\n")
+	for _, one := range r.list {
+		where := "admission"
+		if one.Reason != "" {
+			where = "`" + one.Reason + "`"
+		}
+		_, message, admission := strings.Cut(one.Message, " is invalid: ")
+		if !admission || one.Reason != "" {
+			message = one.Message
+		}
+		message = footnote.ReplaceAllString(message, "$1")
+		message = strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(message)
+		fmt.Fprintf(&b, "| %s | %s (%s) | %s | %s | %d |\n", one.Class, one.Case, one.Kind, where, message, one.Retries)
+	}
+	return b.String()
+}
