@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -39,12 +40,12 @@ func overlaid(template *corev1ac.PodTemplateSpecApplyConfiguration, main string,
 	}
 	after, err := strategicpatch.StrategicMergePatch(before, p.PodTemplateOverlay.Raw, corev1.PodTemplateSpec{})
 	if err != nil {
-		return nil, fmt.Errorf("podTemplateOverlay cannot be merged: %w; it has the form of a pod template, {metadata: {...}, spec: {...}}", err)
+		return nil, unmerged(err)
 	}
 	var was, is corev1.PodTemplateSpec
 	strict, err := kjson.UnmarshalStrict(after, &is)
 	if err = errors.Join(append(strict, err)...); err != nil {
-		return nil, fmt.Errorf("podTemplateOverlay is not part of a pod template: %w", err)
+		return nil, misfit(err)
 	}
 	if err := json.Unmarshal(before, &was); err != nil {
 		return nil, err
@@ -60,6 +61,40 @@ func overlaid(template *corev1ac.PodTemplateSpecApplyConfiguration, main string,
 		return nil, err
 	}
 	return secured(out, main, p.Security)
+}
+
+// unmerged says why an overlay cannot be merged. What the library says prints maps of Go.
+func unmerged(err error) error {
+	said := err.Error()
+	if _, key, ok := strings.Cut(said, "does not contain declared merge key: "); ok {
+		return fmt.Errorf("podTemplateOverlay cannot be merged: an entry of a list has no %s, by which it is found; say it, for example {name: proxy, image: ...}", key)
+	}
+	if said, _, ok := strings.Cut(said, " in map: "); ok {
+		return fmt.Errorf("podTemplateOverlay cannot be merged: %s; $patch is replace, merge or delete", said)
+	}
+	return fmt.Errorf("podTemplateOverlay cannot be merged: %w; it has the form of a pod template, {metadata: {...}, spec: {...}}", err)
+}
+
+// misfit says what of a merged template is not part of one.
+func misfit(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return fmt.Errorf("podTemplateOverlay is not part of a pod template: %s is a %s and has to be a %s; correct it", wrong.Field, wrong.Value, typeName(wrong.Type))
+	}
+	return fmt.Errorf("podTemplateOverlay is not part of a pod template: %w", err)
+}
+
+// typeName is what a type of Go is called in YAML.
+func typeName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Slice, reflect.Array:
+		return "list"
+	case reflect.Struct, reflect.Map, reflect.Pointer:
+		return "map"
+	case reflect.Bool, reflect.String:
+		return t.Kind().String()
+	}
+	return "number"
 }
 
 // forbidden is the path of the first field that an overlay may not set, in a fixed order.
