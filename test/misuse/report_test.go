@@ -55,17 +55,23 @@ var (
 
 // figures sums up.
 func (r *rows) figures(took time.Duration) string {
-	admission, slowest, retries, most := 0, 0.0, 0, 0
+	admission, slowest, late, retries, most := 0, 0.0, 0, 0, 0
 	for _, one := range r.list {
 		if one.Where == "admission" {
 			admission++
 			continue
 		}
-		slowest, retries, most = max(slowest, one.Seconds), retries+one.Retries, max(most, one.Retries)
+		retries, most = retries+one.Retries, max(most, one.Retries)
+		if one.Late != "" {
+			late++
+			continue
+		}
+		slowest = max(slowest, one.Seconds)
 	}
-	return fmt.Sprintf("%d cases in %.0f s: %d refused at admission, %d by a condition, the slowest after %.1f s; "+
+	return fmt.Sprintf("%d cases in %.0f s: %d refused at admission, %d told by a condition, the slowest after %.1f s, "+
+		"apart from %d for which a grace is documented; "+
 		"%d refused writes in the %.0f s afterwards, at most %d of one case",
-		len(r.list), took.Seconds(), admission, len(r.list)-admission, slowest, retries, quiet.Seconds(), most)
+		len(r.list), took.Seconds(), admission, len(r.list)-admission, slowest, late, retries, quiet.Seconds(), most)
 }
 
 func (r *rows) sum(t *testing.T, took time.Duration) {
