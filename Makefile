@@ -106,6 +106,7 @@ endif
 .PHONY: schema-walk
 schema-walk: assets ## Set, change and unset every field that the schemas have
 	go test -count=1 -v -timeout 30m ./test/schemawalk -all -report
+
 .PHONY: misuse
 misuse: assets ## Hold every wrong spec against what its user is told; writes docs/reports/misuse.md
 	HOLDFAST_LONG=1 HOLDFAST_MISUSE_OUT=$(CURDIR) go test -count=1 -v -timeout 20m ./test/misuse

@@ -23,7 +23,7 @@ func TestQuarrel(t *testing.T) {
 	} {
 		done := newOutcome("shop", rollout.Seen{deploymentID: d})
 		done.contested[deploymentID] = true
-		api := assess(c, &done, nil, nil, time.Now())
+		api := assess(c, &done, nil, nil, nil, time.Now())
 		api.describe(nil)
 		web := view{component: desired.Component{Name: "web"}, step: rollout.Step{WaitsFor: []string{"api"}}}
 		web.describe(map[string]*view{"api": &api})

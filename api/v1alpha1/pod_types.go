@@ -229,9 +229,10 @@ type SchedulingSettings struct {
 	// +kubebuilder:validation:MaxItems=16
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// spread keeps the pods of one component on different nodes: Soft where there
-	// is a choice, and in different zones too; Hard always, if need be by not
-	// running one; None not at all. Default Soft. Jobs are not spread.
+	// spread distributes the pods of one component over nodes: Soft where there is
+	// a choice, and over zones too; Hard evenly over the nodes that can take them,
+	// if need be by not running one; None not at all. Default Soft. Jobs are not
+	// spread.
 	// +optional
 	Spread Spread `json:"spread,omitempty"`
 

@@ -198,7 +198,7 @@ func (e *ending) background() {
 		e.Expect(string(d.RequestObject)).To(And(ContainSubstring(`"uid"`), ContainSubstring(`"resourceVersion"`)))
 	}
 	e.Expect(names).To(ConsistOf("deployments shop-web", "services shop-web", "cronjobs shop-report", "deployments shop-api", "services shop-api",
-		"deployments shop-auth", HavePrefix("jobs shop-migrate-"), "deployments shop-store", "services shop-store"), "each once")
+		"poddisruptionbudgets shop-api", "deployments shop-auth", HavePrefix("jobs shop-migrate-"), "deployments shop-store", "services shop-store"), "each once")
 	e.Expect(e.Events("AppStack", "shop")).NotTo(ContainElement("Deleting"), "somebody asked for it")
 }
 

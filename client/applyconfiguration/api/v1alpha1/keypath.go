@@ -9,7 +9,8 @@ package v1alpha1
 type KeyPathApplyConfiguration struct {
 	// key of the object.
 	Key *string `json:"key,omitempty"`
-	// path of the file within the volume, for example tls/key.pem.
+	// path of the file within the volume, for example tls/key.pem. One that leads
+	// out of it is reported as InvalidSpec.
 	Path *string `json:"path,omitempty"`
 }
 

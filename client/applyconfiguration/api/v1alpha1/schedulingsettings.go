@@ -16,9 +16,10 @@ type SchedulingSettingsApplyConfiguration struct {
 	NodeSelector map[string]apiv1alpha1.LabelValue `json:"nodeSelector,omitempty"`
 	// tolerations are the taints of nodes that do not matter.
 	Tolerations []v1.Toleration `json:"tolerations,omitempty"`
-	// spread keeps the pods of one component on different nodes: Soft where there
-	// is a choice, and in different zones too; Hard always, if need be by not
-	// running one; None not at all. Default Soft. Jobs are not spread.
+	// spread distributes the pods of one component over nodes: Soft where there is
+	// a choice, and over zones too; Hard evenly over the nodes that can take them,
+	// if need be by not running one; None not at all. Default Soft. Jobs are not
+	// spread.
 	Spread *apiv1alpha1.Spread `json:"spread,omitempty"`
 	// priorityClassName says whose pods go first when room is short.
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
