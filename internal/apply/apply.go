@@ -116,9 +116,12 @@ func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.
 	errors.As(err, &taken)
 	a.memory.setForeign(k, owner.UID, taken, a.clock.Now())
 	result.Contested = a.memory.contested(k, owner.UID, a.clock.Now())
-	if lost(err) {
+	switch {
+	case lost(err):
 		a.memory.unsure(k, owner.UID)
-	} else {
+	case err != nil: // what was seen may be of the time before a write that was lost
+		result.Asked = a.memory.asked(k, owner.UID, nil, nil)
+	default:
 		result.Asked = a.memory.asked(k, owner.UID, current, result.Object)
 	}
 	return result, err

@@ -234,6 +234,10 @@ func TestAskedAfterALostAnswer(t *testing.T) {
 		t.Fatalf("asked in generation %d, want 1", got)
 	}
 	m.unsure(k, "owner")
+	// A write that is refused because the object has changed tells nothing about that change.
+	if got := m.asked(k, "owner", nil, nil); got != 0 {
+		t.Errorf("asked in generation %d, want that this is not known", got)
+	}
 	after := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
 	if got := m.asked(k, "owner", after, after); got != 2 {
 		t.Errorf("asked in generation %d, want the one that is seen next, 2", got)
