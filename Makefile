@@ -90,7 +90,7 @@ WORKERS ?= 10
 FAULTS_OUT := $(CURDIR)/out/faults
 FAULTS_TEST := HOLDFAST_LONG=1 HOLDFAST_FAULTS_OUT=$(FAULTS_OUT) go test -count=1 -v -p 1 -timeout 4h
 .PHONY: faults
-faults: assets ## Crash, starve and mislead the operator at every write (two hours and more; PLANS=200 for a sample)
+faults: assets ## Crash, starve and mislead the operator at every write (100 minutes; PLANS=200 for a sample)
 	rm -rf $(FAULTS_OUT)
 ifneq ($(REPLAY)$(PLANS)$(KINDS),)
 	$(FAULTS_TEST) ./test/faults -run TestPlans -plans=$(or $(PLANS),0) -seed=$(SEED) -kinds='$(KINDS)' -replay='$(REPLAY)' -workers=$(WORKERS)
