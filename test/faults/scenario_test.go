@@ -48,11 +48,12 @@ var scenario = []step{
 	{"install-service", (*user).installService, map[string]string{"AppService/solo": ready}},
 	{"install-stack", (*user).installStack, bothReady},
 	{"upgrade", func(u *user, ctx context.Context) error {
-		return u.edit(ctx, func(app *appsapi.AppService) { app.Spec.Image, app.Spec.Config.Files[0].Content = "shop/solo:2", "color: blue" },
-			func(components map[string]*appsapi.Component) {
-				components["api"].Service.Image = "shop/api:2"
-				components["web"].Service.Image = "shop/web:2"
-			})
+		return u.edit(ctx, func(app *appsapi.AppService) {
+			app.Spec.Image, app.Spec.Config.Files[0].Content = "shop/solo:2", "color: blue"
+		}, func(components map[string]*appsapi.Component) {
+			components["api"].Service.Image = "shop/api:2"
+			components["web"].Service.Image = "shop/web:2"
+		})
 	}, bothReady},
 	{"scale", func(u *user, ctx context.Context) error {
 		return u.edit(ctx, func(app *appsapi.AppService) { app.Spec.Replicas = new(int32(1)) },
