@@ -35,6 +35,7 @@ func init() {
 		calls := w.Calls(func() {
 			w.removes("lone")
 			w.Eventually(func() bool { return w.exists("shop-lone") }, "60s", "10ms").Should(BeFalse())
+			w.Eventually(func() any { return w.service("shop-lone") }, "60s", "10ms").Should(BeNil(), "it goes after what it leads to")
 			w.becomesReady()
 			w.FallsSilent("shop")
 		})
