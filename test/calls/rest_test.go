@@ -56,7 +56,9 @@ func (s *stage) restart() {
 var watched = []string{
 	"appservices.apps.holdfast.dev", "appstacks.apps.holdfast.dev",
 	"deployments.apps", "services", "jobs.batch", "cronjobs.batch", "controllerrevisions.apps",
+	"horizontalpodautoscalers.autoscaling", "poddisruptionbudgets.policy", "ingresses.networking.k8s.io",
 	"pods", "configmaps", "secrets",
+	"configmaps", // that they exist, and the content of our own
 }
 
 func (s *stage) restartBy(name string, again func()) {
@@ -79,7 +81,7 @@ func (s *stage) restartBy(name string, again func()) {
 	}
 	once := map[string]int{}
 	for _, resource := range watched {
-		once[resource] = 1
+		once[resource]++
 	}
 	slices.Sort(notes)
 	s.table.add(row{

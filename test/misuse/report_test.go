@@ -126,7 +126,7 @@ func (r *rows) table() string {
 			message = one.Message
 		}
 		message = footnote.ReplaceAllString(message, "$1")
-		message = strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(message)
+		message = strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "](", `]\(`).Replace(message)
 		fmt.Fprintf(&b, "| %s | %s (%s) | %s | %s | %d |\n", one.Class, one.Case, one.Kind, where, message, one.Retries)
 	}
 	return b.String()
