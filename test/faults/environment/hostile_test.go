@@ -63,7 +63,9 @@ components:
 		repairs := len(calls.Of("deployments.apps").Writes().Where(func(e *audit.Event) bool { return e.Accepted() && e.ObjectRef.Name == name }))
 		most = max(most, repairs)
 		w.Expect(repairs).To(BeNumerically("<=", repairBurst+int(length.Seconds())+1), "%s:\n%s", name, calls.Count())
-		w.Expect(repairs).To(BeNumerically(">=", 1), name)
+		if long { // for a few seconds, on a busy machine, others may be faster every time
+			w.Expect(repairs).To(BeNumerically(">=", 1), name)
+		}
 	}
 	status := len(calls.Of("appstacks.apps.holdfast.dev", "appservices.apps.holdfast.dev").Writes())
 	w.Expect(status).To(BeNumerically("<=", 24), "the status flaps until the fight is known, and no longer:\n%s", calls.Count())
