@@ -69,11 +69,14 @@ test: ## Run everything that needs no cluster
 # Stories and budgets drive the operator's own program, built with the race detector; with
 # it in the tests too, or beside each other, they would mostly measure themselves.
 STORIES := /internal/controller/|/test/
+# Tests of the whole that do not mind each other.
+BESIDE := /test/(arrows|docs|install|misuse|schemawalk)
 .PHONY: test-api
 test-api: assets ## Run what needs an API server, with the race detector
 	CGO_ENABLED=1 go test -race $$(go list ./... | grep -vE '$(STORIES)')
 	go test -run Interleavings ./engine
-	go test -p 1 $$(go list ./... | grep -E '$(STORIES)' | grep -v /test/e2e)
+	go test $$(go list ./... | grep -E '$(BESIDE)')
+	go test -p 1 $$(go list ./... | grep -E '$(STORIES)' | grep -vE '$(BESIDE)|/test/e2e')
 
 .PHONY: test-e2e
 test-e2e: images build dist ## Run the test cluster's own tests and the journeys on a real node (needs root)
