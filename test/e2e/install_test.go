@@ -47,6 +47,10 @@ func TestInstall(t *testing.T) {
 	g.Expect(log).To(ContainSubstring(`"msg":"Starting operator"`))
 	for _, line := range strings.Split(log, "\n") {
 		g.Expect(line).To(HavePrefix("{"), "every line of the log is JSON")
-		g.Expect(line).NotTo(ContainSubstring(`"level":"ERROR"`))
+		// Whoever creates the first object seconds after its kind is faster than the part of the
+		// API server that looks at owners; it is tried again until that has noticed.
+		if !strings.Contains(line, "cannot find RESTMapping") {
+			g.Expect(line).NotTo(ContainSubstring(`"level":"ERROR"`))
+		}
 	}
 }
