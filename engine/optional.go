@@ -24,6 +24,9 @@ import (
 // many applications want it.
 const askAgain = 5 * time.Second
 
+// firstTries is how often a kind that is known, and cannot be watched, is tried at the start.
+const firstTries = 3
+
 // optional is a kind that a cluster may get to know, and forget, while we run. It is watched
 // only while it is known: a watch of nothing would ask the API server for ever.
 //
@@ -44,6 +47,8 @@ type optional struct {
 	queue queue
 	stop  context.CancelFunc
 	asked time.Time
+	// trouble is why it could not be watched although it is known.
+	trouble error
 	// life is the one of the kind that is watched, 0 if none is. Another controller may be the
 	// one that notices the end of it, and the watches of all go with it.
 	life int
@@ -98,17 +103,16 @@ func (o *optional) Start(ctx context.Context, q queue) error {
 	o.mu.Unlock()
 	go func() {
 		defer close(o.looked)
-		for {
+		for tries := 0; tries < firstTries && ctx.Err() == nil; {
 			known, err := o.known(ctx, o.kind)
-			if err == nil && known {
-				err = o.watch(ctx)
-			}
 			if err == nil {
-				return
+				if !known || o.watch(ctx) == nil {
+					return
+				}
+				tries++ // what only some want must not keep all others waiting
 			}
 			select {
 			case <-ctx.Done():
-				return
 			case <-time.After(retrySync):
 			}
 		}
@@ -139,19 +143,22 @@ func (o *optional) want(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	o.mu.Lock()
-	soon := o.clock.Since(o.asked) < askAgain
+	soon, trouble := o.clock.Since(o.asked) < askAgain, o.trouble
 	if !soon {
 		o.asked = o.clock.Now()
 	}
 	o.mu.Unlock()
 	if soon {
-		return false, nil
+		return false, trouble
 	}
 	known, err := o.known(ctx, o.kind)
-	if err != nil || !known {
-		return false, err
+	if err == nil && known {
+		err = o.watch(ctx)
 	}
-	return true, o.watch(ctx)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.trouble = err
+	return known && err == nil, err
 }
 
 // watch begins to watch the kind, and returns when what is there is in the cache.
@@ -178,7 +185,7 @@ func (o *optional) watch(ctx context.Context) error {
 	}
 	if err != nil {
 		stop()
-		return errors.Join(fmt.Errorf("watch %s: %w", o.kind.Kind, err), o.end(life))
+		return errors.Join(fmt.Errorf("%ss of %s cannot be watched: %w; see whether the operator may list and watch them", o.kind.Kind, o.kind.Group, err), o.end(life))
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
@@ -47,3 +49,34 @@ func TestLives(t *testing.T) {
 		t.Errorf("the lives are %d and %d", first, second)
 	}
 }
+
+// TestKindThatCannotBeWatched is known to the API server and forbidden to us: controllers
+// start without it, and whoever wants it is told why.
+func TestKindThatCannotBeWatched(t *testing.T) {
+	asked := 0
+	o := &optional{childKind: optionalChildren[0], clock: clocktesting.NewFakePassiveClock(time.Now()), looked: make(chan struct{}),
+		cache: splitCache{Cache: forbiddenCache{}, lives: &lives{count: map[schema.GroupVersionKind]int{}}},
+		known: func(context.Context, schema.GroupVersionKind) (bool, error) { asked++; return true, nil }}
+	if err := errors.Join(o.Start(t.Context(), nil), o.WaitForSync(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if o.isLive() || asked != firstTries {
+		t.Errorf("it was tried %d times", asked)
+	}
+	for range 2 {
+		if _, err := o.want(t.Context()); !errors.Is(err, errForbidden) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+var errForbidden = errors.New("forbidden")
+
+// forbiddenCache cannot watch anything.
+type forbiddenCache struct{ ctrlcache.Cache }
+
+func (forbiddenCache) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
+	return errForbidden
+}
+
+func (forbiddenCache) RemoveInformer(context.Context, client.Object) error { return nil }
