@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 )
 
@@ -62,16 +62,15 @@ func mainCache() ctrlcache.Options {
 	pods.Transform, revisions.Transform = projectPod, projectRevision
 	o := ctrlcache.Options{ByObject: map[client.Object]ctrlcache.ByObject{}}
 	for _, c := range slices.Concat(children, optionalChildren) {
+		if c.kind == desired.KindConfigMap {
+			continue // see splitCache
+		}
 		o.ByObject[c.object] = ours
 	}
 	o.ByObject[pod], o.ByObject[revisionKind.object] = pods, revisions
 	for _, kind := range sources {
 		o.ByObject[sourceMetadata(kind)] = ctrlcache.ByObject{UnsafeDisableDeepCopy: new(true), Transform: projectSource}
 	}
-	maps.DeleteFunc(o.ByObject, func(obj client.Object, _ ctrlcache.ByObject) bool {
-		_, apart := obj.(*corev1.ConfigMap)
-		return apart
-	})
 	return o
 }
 

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync/atomic"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -84,9 +81,6 @@ func (w *warmer) unknown(ctx context.Context, obj client.Object) bool {
 	if err != nil {
 		return false
 	}
-	list, err := w.known.ServerResourcesForGroupVersionWithContext(ctx, gvk.GroupVersion().String())
-	if err != nil {
-		return apierrors.IsNotFound(err)
-	}
-	return !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == gvk.Kind })
+	known, err := knows(w.known)(ctx, gvk)
+	return err == nil && !known
 }
