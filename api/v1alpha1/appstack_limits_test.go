@@ -128,7 +128,7 @@ func fullStack() *appsapi.AppStack {
 	stack.SetGroupVersionKind(appsapi.GroupVersion.WithKind("AppStack"))
 	name := func(i int) string { return fmt.Sprintf("%s-%02d", strings.Repeat("x", 37), i%64) }
 	for i := range 64 {
-		service := &appsapi.ServiceComponent{ContainerSpec: appsapi.ContainerSpec{Image: strings.Repeat("i", 1024)}}
+		service := &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: appsapi.ContainerSpec{Image: strings.Repeat("i", 1024)}}}
 		service.Service.Annotations = map[string]appsapi.AnnotationValue{}
 		for j := range 32 {
 			service.Service.Annotations[fmt.Sprintf("example.com/%s-%d", strings.Repeat("a", 40), j)] = "true"
@@ -192,7 +192,7 @@ healthyRevision: "6"`
 	_, err = stacks.UpdateStatus(t.Context(), stored, metav1.UpdateOptions{})
 	wantRefusal(t, err,
 		`status.components[0].health: Unsupported value: "Fine": supported values: "Healthy", "Progressing", "Degraded", "Suspended", "Waiting", "Unknown"`,
-		`status.components[0].type: Unsupported value: "Database": supported values: "Service", "Job"`,
+		`status.components[0].type: Unsupported value: "Database": supported values: "Service", "Stateful", "Job"`,
 		`status.components[1]: Duplicate value: {"name":"api"}`)
 }
 

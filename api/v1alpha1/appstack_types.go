@@ -45,9 +45,15 @@ func (a *AppStack) StackStatus() *StackStatus { return &a.Status.StackStatus }
 // AppStackSpec is what is to run.
 //
 // +kubebuilder:validation:XValidation:rule="[self.components.map(o, o.name)].all(names, self.components.all(c, !has(c.dependsOn) || sets.contains(names, c.dependsOn)))",fieldPath=".components",message="dependsOn names a component that does not exist; correct the name, or add the component"
-// +kubebuilder:validation:XValidation:rule="[self.components.filter(o, has(o.service) && has(o.service.ports) && o.service.ports.size() > 0).map(o, o.name)].all(names, self.components.all(c, !has(c.bindings) || sets.contains(names, c.bindings.map(b, b.component))))",fieldPath=".components",message="bindings names a component that does not exist or has no ports; correct the name, give that service a port, or use dependsOn for a job"
+// +kubebuilder:validation:XValidation:rule="[self.components.filter(o, has(o.service) && has(o.service.ports) && o.service.ports.size() > 0 || has(o.stateful) && has(o.stateful.ports) && o.stateful.ports.size() > 0).map(o, o.name)].all(names, self.components.all(c, !has(c.bindings) || sets.contains(names, c.bindings.map(b, b.component))))",fieldPath=".components",message="bindings names a component that does not exist or has no ports; correct the name, give that one a port, or use dependsOn for a job"
 // +kubebuilder:validation:XValidation:rule="!sets.intersects(self.components.map(o, o.name), self.components.filter(c, has(c.renamedFrom)).map(c, c.renamedFrom))",fieldPath=".components",message="renamedFrom names a component that is still there; remove that one, or renamedFrom"
 type AppStackSpec struct {
+	// deletionPolicy says what becomes of the volumes and the credentials of a
+	// stateful component that leaves the spec, or whose application is deleted:
+	// Retain keeps them, Delete deletes them. Default Retain.
+	// +optional
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
 	// revisionHistoryLimit is how many specs are remembered, the current one
 	// included, so that one can go back without running a job twice. The last one
 	// with which everything was ready is always among them. Default 10.
@@ -89,6 +95,13 @@ type StackStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	ComponentsReady string `json:"componentsReady,omitempty"`
+
+	// retained is the data that is kept although no component wants it, and how
+	// to remove it.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Retained []Retained `json:"retained,omitempty"`
 
 	// currentRevision is the number under which the spec is remembered.
 	// +optional

@@ -21,13 +21,13 @@ const (
 
 // What is told about a component and those it names.
 const (
-	oneType      = "a component is exactly one of service and job"
+	oneType      = "a component is exactly one of service, stateful and job"
 	sameType     = "a component cannot become another type under the same name; give the new one another name, and renamedFrom if it replaces this one"
 	componentOf  = "a component's name is made of a-z, 0-9 and -, begins with a letter and does not end with -"
 	resourceOf   = "resourceName becomes the name of a Service: it is made of a-z, 0-9 and -, begins with a letter and does not end with -"
 	prefixOf     = "envPrefix becomes part of the name of an environment variable: letters, digits and _, not beginning with a digit"
 	noDependency = "spec.components: dependsOn names a component that does not exist; correct the name, or add the component"
-	noBinding    = "spec.components: bindings names a component that does not exist or has no ports; correct the name, give that service a port, or use dependsOn for a job"
+	noBinding    = "spec.components: bindings names a component that does not exist or has no ports; correct the name, give that one a port, or use dependsOn for a job"
 	stillThere   = "spec.components: renamedFrom names a component that is still there; remove that one, or renamedFrom"
 )
 

@@ -4,12 +4,14 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Component is one part of an application. Every kind becomes a list of them.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.service), has(self.job)].exists_one(set, set)",message="a component is exactly one of service and job"
-// +kubebuilder:validation:XValidation:rule="has(self.service) == has(oldSelf.service) && has(self.job) == has(oldSelf.job)",message="a component cannot become another type under the same name; give the new one another name, and renamedFrom if it replaces this one"
+// +kubebuilder:validation:XValidation:rule="[has(self.service), has(self.stateful), has(self.job)].exists_one(set, set)",message="a component is exactly one of service, stateful and job"
+// +kubebuilder:validation:XValidation:rule="has(self.service) == has(oldSelf.service) && has(self.stateful) == has(oldSelf.stateful) && has(self.job) == has(oldSelf.job)",message="a component cannot become another type under the same name; give the new one another name, and renamedFrom if it replaces this one"
 // +kubebuilder:validation:XValidation:rule="!has(self.dependsOn) || !(self.name in self.dependsOn)",fieldPath=".dependsOn",message="a component cannot depend on itself; remove its own name"
 // +kubebuilder:validation:XValidation:rule="!has(self.bindings) || !self.bindings.exists(b, b.component == self.name)",fieldPath=".bindings",message="a component cannot be bound to itself; remove its own name"
 // +kubebuilder:validation:XValidation:rule="!has(self.bindings) || self.bindings.all(b, self.bindings.exists_one(o, (has(o.envPrefix) ? o.envPrefix : o.component.upperAscii().replace('-', '_')) == (has(b.envPrefix) ? b.envPrefix : b.component.upperAscii().replace('-', '_'))))",fieldPath=".bindings",message="two bindings would set the same variables; give one of them an envPrefix of its own"
 // +kubebuilder:validation:XValidation:rule="!has(self.renamedFrom) || self.renamedFrom != self.name",fieldPath=".renamedFrom",message="renamedFrom is the name that this component had before; it cannot be its name now"
+// +kubebuilder:validation:XValidation:rule="!has(self.stateful) || has(self.resourceName) == has(oldSelf.resourceName) && (!has(self.resourceName) || self.resourceName == oldSelf.resourceName)",fieldPath=".resourceName",message="the data of a stateful component is found by its resourceName, so that cannot change; keep it"
+// +kubebuilder:validation:XValidation:rule="!has(self.stateful) || !has(self.resourceName) || self.resourceName.size() <= 52",fieldPath=".resourceName",message="Kubernetes appends to the name of a StatefulSet: at most 52 characters"
 type Component struct {
 	// name of the component, unique within the application.
 	// +required
@@ -19,14 +21,16 @@ type Component struct {
 
 	// resourceName is the name of the children, if it is not to be
 	// <application>-<component>. When it changes, the children of the old name go
-	// as soon as those of the new name are ready.
+	// as soon as those of the new name are ready; of a stateful component it
+	// cannot change.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="resourceName becomes the name of a Service: it is made of a-z, 0-9 and -, begins with a letter and does not end with -"
 	ResourceName string `json:"resourceName,omitempty"`
 
 	// renamedFrom is the name that this component had before. What runs under the
-	// old name keeps running until this component is ready.
+	// old name keeps running until this component is ready. A stateful component
+	// keeps its volumes and its pods; only its Service gets the new name.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
 	RenamedFrom string `json:"renamedFrom,omitempty"`
@@ -55,6 +59,11 @@ type Component struct {
 	// service is a long-running service: a Deployment and, with ports, a Service.
 	// +optional
 	Service *ServiceComponent `json:"service,omitempty"`
+
+	// stateful is a service with volumes of its own: a StatefulSet, its claims
+	// and, with ports, a Service.
+	// +optional
+	Stateful *StatefulComponent `json:"stateful,omitempty"`
 
 	// job is a program that runs to its end, once for every change of what is said
 	// here, or with a schedule again and again.
@@ -136,13 +145,14 @@ type ObjectReference struct {
 }
 
 // ComponentType says what a component is.
-// +kubebuilder:validation:Enum=Service;Job
+// +kubebuilder:validation:Enum=Service;Stateful;Job
 type ComponentType string
 
 // What a component is.
 const (
-	ComponentService ComponentType = "Service"
-	ComponentJob     ComponentType = "Job"
+	ComponentService  ComponentType = "Service"
+	ComponentStateful ComponentType = "Stateful"
+	ComponentJob      ComponentType = "Job"
 )
 
 // ComponentStatus is what was seen last of one component.

@@ -35,6 +35,16 @@ const (
 	ReasonPruneFailed = "PruneFailed"
 	// ReasonNameConflict is set when an object of somebody else has the name of a child.
 	ReasonNameConflict = "NameConflict"
+	// ReasonDataConflict is set when a component would start empty beside its data, or with
+	// the data of somebody else.
+	ReasonDataConflict = "DataConflict"
+	// ReasonCredentialsLost is set when there is data and the password to it is gone.
+	ReasonCredentialsLost = "CredentialsLost"
+	// ReasonStorageResizing is set while volumes grow.
+	ReasonStorageResizing = "StorageResizing"
+	// ReasonStorageRefused is set when volumes cannot become what the spec asks for; what
+	// runs is not touched.
+	ReasonStorageRefused = "StorageRefused"
 	// ReasonSuspended is set while spec.suspend keeps the operator from writing.
 	ReasonSuspended = "Suspended"
 	// ReasonInternalError is set when something could not be read, so that nothing is known.

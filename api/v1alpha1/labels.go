@@ -25,6 +25,10 @@ const (
 	// ownerReference was stripped.
 	LabelOwnerUID  = "apps.holdfast.dev/owner-uid"
 	LabelOwnerKind = "apps.holdfast.dev/owner-kind"
+
+	// LabelRetained is "true" on claims and credentials that no component wants and that
+	// are kept on purpose.
+	LabelRetained = "apps.holdfast.dev/retained"
 )
 
 // Annotations.
@@ -70,10 +74,19 @@ const (
 	// AnnotationContainer, on an adopted workload, names the container that is ours when
 	// it has another name than we would have given it.
 	AnnotationContainer = "apps.holdfast.dev/container"
+
+	// AnnotationConfirmDelete, set to "true" on a claim or on credentials, is the word that
+	// they may be deleted: without it the admission policy refuses that.
+	AnnotationConfirmDelete = "apps.holdfast.dev/confirm-delete"
+
+	// AnnotationReleased, set to "true" on a retained claim, says that no component is
+	// meant to have it: others may start beside it.
+	AnnotationReleased = "apps.holdfast.dev/released"
 )
 
 // FinalizerOrderedDeletion keeps an application until its components have gone in reverse
-// order. Only applications with dependencies have it.
+// order, and until what becomes of their data is settled. Only applications with dependencies
+// or data have it.
 const FinalizerOrderedDeletion = "apps.holdfast.dev/ordered-deletion"
 
 // Field managers. Changing one strands every field it owns.

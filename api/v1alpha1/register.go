@@ -17,7 +17,7 @@ var SchemeGroupVersion = GroupVersion
 
 // AddToScheme makes the kinds of this package known to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &AppService{}, &AppServiceList{}, &AppStack{}, &AppStackList{})
+	s.AddKnownTypes(GroupVersion, &AppService{}, &AppServiceList{}, &AppStack{}, &AppStackList{}, &CloudManager{}, &CloudManagerList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -49,6 +49,11 @@ var surfaces = map[string]surface{
 		columns:   []string{"Ready", "Reason", "Components", "Age"},
 		wide:      []string{"Message", "Revision"},
 	},
+	"CloudManager": {
+		shortName: "cloudm",
+		columns:   []string{"Status", "Components", "Age"},
+		wide:      []string{"Message", "Revision"},
+	},
 }
 
 func TestSchemasKeepTheRules(t *testing.T) {
@@ -343,6 +348,7 @@ func (l *linter) fields(t reflect.Type) (fields map[string]reflect.Type, envelop
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		inline := name == "" && (options == "" || strings.Contains(options, "inline"))
 		switch {
+		case name == "-": // for the engine, not for the API
 		case field.Anonymous && !inline && l.foreign(field.Type):
 			envelope[name] = true
 		case field.Anonymous && inline:

@@ -7,14 +7,30 @@ import (
 
 // ServiceComponent is a service that runs from one image.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.size() < 2 || self.ports.all(p, has(p.name))",fieldPath=".ports",message="with several ports each needs a name, for example {name: http, port: 80}"
-// +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.all(p, !has(p.name) || self.ports.exists_one(o, has(o.name) && o.name == p.name))",fieldPath=".ports",message="two ports have the same name; give each its own, for example dns and dns-tcp"
-// +kubebuilder:validation:XValidation:rule="(has(self.service) && has(self.service.type) && self.service.type == 'Headless') == (has(oldSelf.service) && has(oldSelf.service.type) && oldSelf.service.type == 'Headless')",fieldPath=".service.type",message="a Service cannot become Headless, or stop being it, while it exists; keep the type, or use a new name"
-// +kubebuilder:validation:XValidation:rule="!has(self.preStopSleepSeconds) || self.preStopSleepSeconds <= (has(self.terminationGracePeriodSeconds) ? self.terminationGracePeriodSeconds : 30)",fieldPath=".preStopSleepSeconds",message="preStopSleepSeconds is part of terminationGracePeriodSeconds (30 unless set) and cannot be longer; lower the one or raise the other"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.replicas)",fieldPath=".autoscaling",message="autoscaling decides how many pods run; remove replicas, or autoscaling"
 // +kubebuilder:validation:XValidation:rule="!has(self.expose) || has(self.ports) && self.ports.size() > 0",fieldPath=".expose",message="there is nothing to expose without ports; add the port that the container listens on, for example ports: [{port: 80}]"
 // +kubebuilder:validation:XValidation:rule="!has(self.expose) || !has(self.expose.paths) || !has(self.ports) || self.expose.paths.all(p, !has(p.port) || self.ports.exists(o, o.port == p.port))",fieldPath=".expose.paths",message="a path leads to a port that is not in ports; correct the number, or add the port"
 type ServiceComponent struct {
+	ServerSpec `json:",inline"`
+
+	// autoscaling lets Kubernetes choose how many pods run, with a
+	// HorizontalPodAutoscaler. It excludes replicas. Switching it on or off leaves
+	// the number of pods as it is at that moment.
+	// +optional
+	Autoscaling *AutoscalingSettings `json:"autoscaling,omitempty"`
+
+	// expose makes the service reachable from outside of the cluster.
+	// +optional
+	Expose *ExposeSettings `json:"expose,omitempty"`
+}
+
+// ServerSpec is what a program that serves for ever consists of, with data or without.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.size() < 2 || self.ports.all(p, has(p.name))",fieldPath=".ports",message="with several ports each needs a name, for example {name: http, port: 80}"
+// +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.all(p, !has(p.name) || self.ports.exists_one(o, has(o.name) && o.name == p.name))",fieldPath=".ports",message="two ports have the same name; give each its own, for example dns and dns-tcp"
+// +kubebuilder:validation:XValidation:rule="(has(self.service) && has(self.service.type) && self.service.type == 'Headless') == (has(oldSelf.service) && has(oldSelf.service.type) && oldSelf.service.type == 'Headless')",fieldPath=".service.type",message="a Service cannot become Headless, or stop being it, while it exists; keep the type, or use a new name"
+// +kubebuilder:validation:XValidation:rule="!has(self.preStopSleepSeconds) || self.preStopSleepSeconds <= (has(self.terminationGracePeriodSeconds) ? self.terminationGracePeriodSeconds : 30)",fieldPath=".preStopSleepSeconds",message="preStopSleepSeconds is part of terminationGracePeriodSeconds (30 unless set) and cannot be longer; lower the one or raise the other"
+type ServerSpec struct {
 	ContainerSpec `json:",inline"`
 
 	// probes tell whether the container works.
@@ -31,19 +47,13 @@ type ServiceComponent struct {
 	PreStopSleepSeconds *int32 `json:"preStopSleepSeconds,omitempty"`
 
 	// replicas is how many pods run. Unset means: starts with 1, and afterwards
-	// the live count is left alone, so that an autoscaler of the Deployment may
-	// set it. The scale subresource, which an autoscaler of this object reads,
+	// the live count is left alone, so that an autoscaler of the workload may set
+	// it. The scale subresource, which an autoscaler of this object reads,
 	// answers only while replicas is set; `kubectl scale` on this object sets it.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	Replicas *int32 `json:"replicas,omitempty"`
-
-	// autoscaling lets Kubernetes choose how many pods run, with a
-	// HorizontalPodAutoscaler. It excludes replicas. Switching it on or off leaves
-	// the number of pods as it is at that moment.
-	// +optional
-	Autoscaling *AutoscalingSettings `json:"autoscaling,omitempty"`
 
 	// ports the container listens on. A Service of the same name leads to them;
 	// without ports there is no Service.
@@ -57,10 +67,6 @@ type ServiceComponent struct {
 	// service says how the ports are reached.
 	// +optional
 	Service ServiceSettings `json:"service,omitzero"`
-
-	// expose makes the service reachable from outside of the cluster.
-	// +optional
-	Expose *ExposeSettings `json:"expose,omitempty"`
 
 	// update says how a change reaches running pods.
 	// +optional

@@ -103,7 +103,7 @@ func testSamples(t *testing.T, client dynamic.Interface, namespace string) {
 // fields that nobody set.
 func TestGoWritesOnlyWhatIsSet(t *testing.T) {
 	container := appsapi.ContainerSpec{Image: "nginx"}
-	service := appsapi.ServiceComponent{ContainerSpec: container}
+	service := appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: container}}
 	tests := map[string]struct {
 		object any
 		want   string

@@ -38,6 +38,22 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.CauseApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClaimVolume"):
 		return &apiv1alpha1.ClaimVolumeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CloudManager"):
+		return &apiv1alpha1.CloudManagerApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CloudManagerDatabase"):
+		return &apiv1alpha1.CloudManagerDatabaseApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CloudManagerDeployment"):
+		return &apiv1alpha1.CloudManagerDeploymentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CloudManagerService"):
+		return &apiv1alpha1.CloudManagerServiceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CloudManagerSpec"):
+		return &apiv1alpha1.CloudManagerSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CloudManagerStatefulSet"):
+		return &apiv1alpha1.CloudManagerStatefulSetApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CloudManagerStatus"):
+		return &apiv1alpha1.CloudManagerStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CloudManagerStorage"):
+		return &apiv1alpha1.CloudManagerStorageApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Component"):
 		return &apiv1alpha1.ComponentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ComponentStatus"):
@@ -48,6 +64,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ConfigSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ContainerSpec"):
 		return &apiv1alpha1.ContainerSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Credential"):
+		return &apiv1alpha1.CredentialApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DisruptionSettings"):
 		return &apiv1alpha1.DisruptionSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EmptyDirVolume"):
@@ -78,16 +96,26 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PortApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Probes"):
 		return &apiv1alpha1.ProbesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Retained"):
+		return &apiv1alpha1.RetainedApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SchedulingSettings"):
 		return &apiv1alpha1.SchedulingSettingsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SecretKeyReference"):
+		return &apiv1alpha1.SecretKeyReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecuritySettings"):
 		return &apiv1alpha1.SecuritySettingsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ServerSpec"):
+		return &apiv1alpha1.ServerSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ServiceComponent"):
 		return &apiv1alpha1.ServiceComponentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ServiceSettings"):
 		return &apiv1alpha1.ServiceSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StackStatus"):
 		return &apiv1alpha1.StackStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StatefulComponent"):
+		return &apiv1alpha1.StatefulComponentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StorageSpec"):
+		return &apiv1alpha1.StorageSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UpdateSettings"):
 		return &apiv1alpha1.UpdateSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Volume"):

@@ -32,7 +32,7 @@ func autoscaler(owner Owner, c appsapi.Component, name string) Child {
 			}
 		}
 		h := autoscalingv2ac.HorizontalPodAutoscaler(name, owner.Namespace).
-			WithLabels(childLabels(owner, c, "service")).
+			WithLabels(childLabels(owner, c)).
 			WithOwnerReferences(ownerReference(owner)).
 			WithSpec(spec)
 		return newConfig(h, h.ObjectMetaApplyConfiguration)

@@ -29,7 +29,7 @@ func budget(owner Owner, c appsapi.Component, name string) Child {
 			most = *m
 		}
 		b := policyv1ac.PodDisruptionBudget(name, owner.Namespace).
-			WithLabels(childLabels(owner, c, "service")).
+			WithLabels(childLabels(owner, c)).
 			WithOwnerReferences(ownerReference(owner)).
 			WithSpec(policyv1ac.PodDisruptionBudgetSpec().
 				WithMaxUnavailable(most).

@@ -78,6 +78,28 @@ func For(owner Owner, components []appsapi.Component, contents Contents) []Compo
 	return out
 }
 
+// typeOf says what a component is.
+func typeOf(c appsapi.Component) appsapi.ComponentType {
+	switch {
+	case c.Stateful != nil:
+		return appsapi.ComponentStateful
+	case c.Job != nil:
+		return appsapi.ComponentJob
+	}
+	return appsapi.ComponentService
+}
+
+// serverOf is what a component serves with; a job does not.
+func serverOf(c appsapi.Component) *appsapi.ServerSpec {
+	switch {
+	case c.Service != nil:
+		return &c.Service.ServerSpec
+	case c.Stateful != nil:
+		return &c.Stateful.ServerSpec
+	}
+	return nil
+}
+
 // dependencies are what a component waits for, each once, in order.
 func dependencies(c appsapi.Component) []string {
 	out := slices.Clone(c.DependsOn)
@@ -93,8 +115,11 @@ func (a application) service(c appsapi.Component, d *Component) {
 	d.Type = appsapi.ComponentService
 	d.Workload = ID{Kind: KindDeployment, Name: name}
 	d.WorkloadID = WorkloadID(KindDeployment.Kind, name)
-	d.Invalid = a.invalid(c, *c.Service)
-	d.Children = a.withFiles(c, "service", c.Service.PodSettings, deployment(a, c, name))
+	d.Invalid = a.invalid(c, c.Service.ServerSpec)
+	if err := soundExpose(c.Service.Expose); err != nil && d.Invalid == "" {
+		d.Invalid = err.Error()
+	}
+	d.Children = a.withFiles(c, c.Service.PodSettings, deployment(a, c, name))
 	if s := c.Service.Update.ProgressDeadlineSeconds; s != 0 {
 		d.ProgressDeadlineSeconds = s
 	}
@@ -120,20 +145,20 @@ func (a application) service(c appsapi.Component, d *Component) {
 }
 
 // withFiles are a workload and the files that its pods find.
-func (a application) withFiles(c appsapi.Component, componentType string, p appsapi.PodSettings, workload Child) []Child {
+func (a application) withFiles(c appsapi.Component, p appsapi.PodSettings, workload Child) []Child {
 	if len(p.Config.Files) == 0 {
 		return []Child{workload}
 	}
-	return []Child{workload, files(a.Owner, c, componentType, Name(a.Owner, c), p.Config)}
+	return []Child{workload, files(a.Owner, c, Name(a.Owner, c), p.Config)}
 }
 
 // invalid is why no pods can be made of a component, as far as nobody but us can see it.
-func (a application) invalid(c appsapi.Component, pods appsapi.ServiceComponent) string {
+func (a application) invalid(c appsapi.Component, pods appsapi.ServerSpec) string {
 	main := corev1.Container{
 		Env: pods.Env, EnvFrom: pods.EnvFrom, Resources: pods.Resources, Ports: containerPorts(pods.Ports),
 		ReadinessProbe: pods.Probes.Readiness, LivenessProbe: pods.Probes.Liveness, StartupProbe: pods.Probes.Startup,
 	}
-	if err := firstOf(collision(pods.PodSettings), soundPods(pods.PodSettings), soundService(pods)); err != nil {
+	if err := firstOf(collision(pods.PodSettings), soundPods(pods.PodSettings), soundKeys("service.annotations", pods.Service.Annotations)); err != nil {
 		return err.Error()
 	}
 	if pods.PodTemplateOverlay == nil {

@@ -19,7 +19,7 @@ const (
 )
 
 // container is the container of a component, under the given name.
-func container(name string, c appsapi.ServiceComponent) (*corev1ac.ContainerApplyConfiguration, error) {
+func container(name string, c appsapi.ServerSpec) (*corev1ac.ContainerApplyConfiguration, error) {
 	out, err := convert[corev1ac.ContainerApplyConfiguration](corev1.Container{
 		Name: name, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, Command: c.Command, Args: c.Args,
 		Ports: containerPorts(c.Ports), Env: environment(c.Env), EnvFrom: c.EnvFrom, Resources: c.Resources,
@@ -81,7 +81,7 @@ func environment(vars []corev1.EnvVar) []corev1.EnvVar {
 }
 
 // readiness is what the spec says, or that the first TCP port accepts a connection.
-func readiness(c appsapi.ServiceComponent) *corev1.Probe {
+func readiness(c appsapi.ServerSpec) *corev1.Probe {
 	if c.Probes.Readiness != nil {
 		return c.Probes.Readiness
 	}
@@ -94,7 +94,7 @@ func readiness(c appsapi.ServiceComponent) *corev1.Probe {
 }
 
 // lifecycle keeps a pod that is being replaced serving for a while.
-func lifecycle(c appsapi.ServiceComponent) *corev1.Lifecycle {
+func lifecycle(c appsapi.ServerSpec) *corev1.Lifecycle {
 	seconds := preStopSleep(c)
 	if seconds == 0 {
 		return nil
@@ -103,7 +103,7 @@ func lifecycle(c appsapi.ServiceComponent) *corev1.Lifecycle {
 }
 
 // preStopSleep fits into the grace period, of which it is part.
-func preStopSleep(c appsapi.ServiceComponent) int32 {
+func preStopSleep(c appsapi.ServerSpec) int32 {
 	switch {
 	case c.PreStopSleepSeconds != nil:
 		return *c.PreStopSleepSeconds

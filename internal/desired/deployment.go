@@ -42,7 +42,7 @@ func renderDeployment(a application, c appsapi.Component, name string, live *app
 		return nil, err
 	}
 	edges, refs := dependencies(c), consumedBy(a, c, live)
-	template, err := podTemplate(a, c, workload, main, service, refs)
+	template, err := podTemplate(a, c, workload, main, service.ServerSpec, refs)
 	if err != nil {
 		return nil, &Refusal{Why: err.Error()}
 	}
@@ -63,7 +63,7 @@ func renderDeployment(a application, c appsapi.Component, name string, live *app
 		return nil, err
 	}
 	d := appsv1ac.Deployment(name, a.Namespace).
-		WithLabels(workloadLabels(a.Owner, c, "service", workload, service.Image)).
+		WithLabels(workloadLabels(a.Owner, c, workload, service.Image)).
 		WithOwnerReferences(ownerReference(a.Owner)).
 		WithSpec(spec)
 	if main != containerName {

@@ -64,7 +64,7 @@ func renderIngress(owner Owner, c appsapi.Component, name string) (*Config, erro
 		spec.WithTLS(networkingv1ac.IngressTLS().WithHosts(e.Hostnames...).WithSecretName(e.TLS.SecretName))
 	}
 	i := networkingv1ac.Ingress(name, owner.Namespace).
-		WithLabels(childLabels(owner, c, "service")).
+		WithLabels(childLabels(owner, c)).
 		WithOwnerReferences(ownerReference(owner)).
 		WithSpec(spec)
 	return newConfig(i, i.ObjectMetaApplyConfiguration)
@@ -127,7 +127,7 @@ func renderRoute(owner Owner, c appsapi.Component, name string) (*Config, error)
 		})
 	}
 	meta := (&metav1ac.ObjectMetaApplyConfiguration{}).WithName(name).WithNamespace(owner.Namespace).
-		WithLabels(childLabels(owner, c, "service")).
+		WithLabels(childLabels(owner, c)).
 		WithOwnerReferences(ownerReference(owner))
 	var kind metav1ac.TypeMetaApplyConfiguration
 	kind.WithAPIVersion(KindRoute.GroupVersion().String()).WithKind(KindRoute.Kind)

@@ -42,11 +42,11 @@ func rolls(config appsapi.ConfigSettings) bool {
 }
 
 // files is the ConfigMap with the files of a component.
-func files(owner Owner, c appsapi.Component, componentType, name string, config appsapi.ConfigSettings) Child {
+func files(owner Owner, c appsapi.Component, name string, config appsapi.ConfigSettings) Child {
 	id := ID{Kind: KindConfigMap, Name: filesName(name, config)}
 	return Child{ID: id, Render: func(runtime.Object) (*Config, error) {
 		m := corev1ac.ConfigMap(id.Name, owner.Namespace).
-			WithLabels(childLabels(owner, c, componentType)).
+			WithLabels(childLabels(owner, c)).
 			WithOwnerReferences(ownerReference(owner))
 		keys := fileKeys(config.Files)
 		for i, f := range config.Files {

@@ -30,7 +30,7 @@ const (
 
 func (a application) job(c appsapi.Component, d *Component) {
 	d.Type = appsapi.ComponentJob
-	d.Invalid = a.invalid(c, appsapi.ServiceComponent{ContainerSpec: c.Job.ContainerSpec, PodSettings: c.Job.PodSettings})
+	d.Invalid = a.invalid(c, appsapi.ServerSpec{ContainerSpec: c.Job.ContainerSpec, PodSettings: c.Job.PodSettings})
 	if err := soundSchedule(c.Job.Schedule); err != nil && d.Invalid == "" {
 		d.Invalid = err.Error()
 	}
@@ -42,14 +42,14 @@ func (a application) job(c appsapi.Component, d *Component) {
 		d.GatesNobody = true
 		d.Workload = ID{Kind: KindCronJob, Name: name}
 		d.WorkloadID = WorkloadID(KindCronJob.Kind, name)
-		d.Children = a.withFiles(c, "job", c.Job.PodSettings, cronJob(a, c, name))
+		d.Children = a.withFiles(c, c.Job.PodSettings, cronJob(a, c, name))
 		return
 	}
 	d.JobSpec = ownSpec(*c.Job)
 	name := shortenTo(d.ResourceName, maxLabel-specHash-1) + "-" + d.JobSpec
 	d.Workload = ID{Kind: KindJob, Name: name}
 	d.WorkloadID = WorkloadID(KindJob.Kind, name)
-	d.Children = a.withFiles(c, "job", c.Job.PodSettings, job(a, c, name, d.JobSpec))
+	d.Children = a.withFiles(c, c.Job.PodSettings, job(a, c, name, d.JobSpec))
 }
 
 // ownSpec is equal for equal jobs, whatever they are bound to.
@@ -68,7 +68,7 @@ func job(a application, c appsapi.Component, name, spec string) Child {
 	workload := WorkloadID(KindJob.Kind, name)
 	render := func(live runtime.Object) (*Config, error) {
 		j := batchv1ac.Job(name, a.Namespace).
-			WithLabels(workloadLabels(a.Owner, c, "job", workload, c.Job.Image)).
+			WithLabels(workloadLabels(a.Owner, c, workload, c.Job.Image)).
 			WithAnnotations(map[string]string{appsapi.AnnotationJobSpec: spec}).
 			WithOwnerReferences(ownerReference(a.Owner)).
 			WithSpec(batchv1ac.JobSpec().WithBackoffLimit(backoffLimit(c)).WithActiveDeadlineSeconds(activeDeadline(c)))
@@ -112,7 +112,7 @@ func cronJob(a application, c appsapi.Component, name string) Child {
 		}
 		run := batchv1ac.JobSpec().WithTemplate(template).WithBackoffLimit(backoffLimit(c)).WithActiveDeadlineSeconds(activeDeadline(c))
 		j := batchv1ac.CronJob(name, a.Namespace).
-			WithLabels(workloadLabels(a.Owner, c, "job", workload, c.Job.Image)).
+			WithLabels(workloadLabels(a.Owner, c, workload, c.Job.Image)).
 			WithOwnerReferences(ownerReference(a.Owner)).
 			WithSpec(batchv1ac.CronJobSpec().WithSchedule(c.Job.Schedule).
 				// One that takes too long must not meet the next.
@@ -128,7 +128,7 @@ func cronJob(a application, c appsapi.Component, name string) Child {
 // jobTemplate is the template of the pods of a job. A failed pod stays, so that one can
 // see why.
 func jobTemplate(a application, workload string, c appsapi.Component) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
-	pod := appsapi.ServiceComponent{ContainerSpec: c.Job.ContainerSpec, PodSettings: c.Job.PodSettings}
+	pod := appsapi.ServerSpec{ContainerSpec: c.Job.ContainerSpec, PodSettings: c.Job.PodSettings}
 	pod.Scheduling.Spread = appsapi.SpreadNone
 	template, err := podTemplate(a, c, workload, containerName, pod, nil)
 	if err != nil {

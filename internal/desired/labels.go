@@ -8,9 +8,9 @@ import (
 )
 
 // childLabels are those of a child.
-func childLabels(owner Owner, c appsapi.Component, componentType string) map[string]string {
+func childLabels(owner Owner, c appsapi.Component) map[string]string {
 	return map[string]string{
-		appsapi.LabelName:      componentType,
+		appsapi.LabelName:      strings.ToLower(string(typeOf(c))),
 		appsapi.LabelInstance:  owner.Name,
 		appsapi.LabelComponent: c.Name,
 		appsapi.LabelPartOf:    owner.Name,
@@ -22,8 +22,8 @@ func childLabels(owner Owner, c appsapi.Component, componentType string) map[str
 
 // workloadLabels are those of a child that runs the image. Only it has the version: a new
 // image would otherwise be worth a write to every other child.
-func workloadLabels(owner Owner, c appsapi.Component, componentType, workload, image string) map[string]string {
-	l := childLabels(owner, c, componentType)
+func workloadLabels(owner Owner, c appsapi.Component, workload, image string) map[string]string {
+	l := childLabels(owner, c)
 	l[appsapi.LabelWorkload] = workload
 	if v := imageVersion(image); v != "" {
 		l[appsapi.LabelVersion] = v

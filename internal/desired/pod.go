@@ -12,7 +12,7 @@ import (
 
 // podTemplate is the template of the pods of a component. Nothing in it may change by
 // itself: not the UID of the owner, not the name of the component.
-func podTemplate(a application, of appsapi.Component, workload, name string, c appsapi.ServiceComponent, consumed []record) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+func podTemplate(a application, of appsapi.Component, workload, name string, c appsapi.ServerSpec, consumed []record) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
 	c.Env = withBindings(a.bindings(of), c.Env)
 	main, err := container(name, c)
 	if err != nil {

@@ -44,14 +44,12 @@ type Contents map[Ref]Content
 // Refs are what the pods of a component take configuration from, if they are to be
 // replaced when it changes.
 func Refs(c appsapi.Component) []Ref {
-	if c.Service == nil {
+	server := serverOf(c)
+	if server == nil || !rolls(server.Config) {
 		return nil // a job does not run again because its configuration changed
 	}
-	if !rolls(c.Service.Config) {
-		return nil
-	}
 	found := keysByObject{}
-	for _, e := range c.Service.Env {
+	for _, e := range server.Env {
 		if e.ValueFrom == nil {
 			continue
 		}
@@ -62,7 +60,7 @@ func Refs(c appsapi.Component) []Ref {
 			found.add(RefSecret, r.Name, r.Key)
 		}
 	}
-	for _, e := range c.Service.EnvFrom {
+	for _, e := range server.EnvFrom {
 		if r := e.ConfigMapRef; r != nil {
 			found.add(RefConfigMap, r.Name, "")
 		}
@@ -70,7 +68,7 @@ func Refs(c appsapi.Component) []Ref {
 			found.add(RefSecret, r.Name, "")
 		}
 	}
-	for _, v := range c.Service.Volumes {
+	for _, v := range server.Volumes {
 		if v.ConfigMap != nil {
 			found.addVolume(RefConfigMap, v.ConfigMap)
 		}
@@ -85,8 +83,8 @@ func Refs(c appsapi.Component) []Ref {
 // exist. Volumes alone: without them no container is even tried, so nobody else tells.
 func Absent(c appsapi.Component, known Contents) []Ref {
 	shown := map[Ref]bool{}
-	if c.Service != nil {
-		for _, v := range c.Service.Volumes {
+	if server := serverOf(c); server != nil {
+		for _, v := range server.Volumes {
 			if v.ConfigMap != nil {
 				shown[Ref{Kind: RefConfigMap, Name: v.ConfigMap.Name}] = true
 			}

@@ -64,7 +64,7 @@ func renderService(owner Owner, c appsapi.Component, name string, live *corev1.S
 		spec.WithSelector(selector(workload))
 	}
 	s := corev1ac.Service(name, owner.Namespace).
-		WithLabels(childLabels(owner, c, "service")).
+		WithLabels(childLabels(owner, c)).
 		WithOwnerReferences(ownerReference(owner)).
 		WithSpec(spec)
 	for k, v := range settings.Annotations {

@@ -68,18 +68,19 @@ func soundKeys[V any](field string, values map[string]V) error {
 	return nil
 }
 
-// soundService is what is wrong with how a service is reached.
-func soundService(s appsapi.ServiceComponent) error {
-	if s.Expose != nil {
-		for _, host := range s.Expose.Hostnames {
-			for label := range strings.SplitSeq(host, ".") {
-				if len(label) > maxLabel {
-					return fmt.Errorf("expose.hostnames has %q, which is no DNS name: no part of it may have more than %d characters", host, maxLabel)
-				}
+// soundExpose is what is wrong with how a service is reached from outside.
+func soundExpose(e *appsapi.ExposeSettings) error {
+	if e == nil {
+		return nil
+	}
+	for _, host := range e.Hostnames {
+		for label := range strings.SplitSeq(host, ".") {
+			if len(label) > maxLabel {
+				return fmt.Errorf("expose.hostnames has %q, which is no DNS name: no part of it may have more than %d characters", host, maxLabel)
 			}
 		}
 	}
-	return soundKeys("service.annotations", s.Service.Annotations)
+	return nil
 }
 
 // maxFiles is how much the API server takes as the content of a ConfigMap.

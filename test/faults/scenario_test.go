@@ -130,12 +130,12 @@ func (u *user) stack() *appsapi.AppStack {
 	port := []appsapi.Port{{Name: "http", Port: 80}}
 	stack := &appsapi.AppStack{ObjectMeta: u.named("shop")}
 	stack.Spec.Components = []appsapi.Component{
-		{Name: "db", Service: &appsapi.ServiceComponent{ContainerSpec: container("shop/db:1"), Ports: port}},
+		{Name: "db", Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: container("shop/db:1"), Ports: port}}},
 		{Name: "migrate", DependsOn: []string{"db"}, Job: &appsapi.JobComponent{ContainerSpec: container("shop/migrate:1")}},
 		{Name: "api", DependsOn: []string{"migrate"}, Bindings: []appsapi.Binding{{Component: "db"}},
-			Service: &appsapi.ServiceComponent{ContainerSpec: container("shop/api:1", "settings"), Ports: port, Replicas: new(int32(2))}},
+			Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: container("shop/api:1", "settings"), Ports: port, Replicas: new(int32(2))}}},
 		{Name: "web", Bindings: []appsapi.Binding{{Component: "api"}},
-			Service: &appsapi.ServiceComponent{ContainerSpec: container("shop/web:1"), Ports: port, Replicas: new(int32(1))}},
+			Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: container("shop/web:1"), Ports: port, Replicas: new(int32(1))}}},
 	}
 	return stack
 }
@@ -211,7 +211,7 @@ func (u *user) takeName(ctx context.Context) error {
 		return err
 	}
 	return u.edit(ctx, nil, func(components map[string]*appsapi.Component) {
-		components["cache"] = &appsapi.Component{Name: "cache", Service: &appsapi.ServiceComponent{ContainerSpec: container("shop/cache:1")}}
+		components["cache"] = &appsapi.Component{Name: "cache", Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: container("shop/cache:1")}}}
 	})
 }
 

@@ -41,6 +41,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Apps().V1alpha1().AppServices().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("appstacks"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Apps().V1alpha1().AppStacks().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("cloudmanagers"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Apps().V1alpha1().CloudManagers().Informer()}, nil
 
 	}
 

@@ -58,7 +58,7 @@ func (r chance) stack(n int) appsapi.AppStackSpec {
 			c.Job = &appsapi.JobComponent{BackoffLimit: new(int32(0))}
 			c.Job.Image = r.image(c.Name, 1)
 		} else {
-			c.Service = &appsapi.ServiceComponent{Replicas: new(int32(1 + r.IntN(3)))}
+			c.Service = &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{Replicas: new(int32(1 + r.IntN(3)))}}
 			c.Service.Image = r.image(c.Name, 1)
 			if r.one(2) {
 				c.Service.Ports = []appsapi.Port{{Port: 80, TargetPort: 8080}}

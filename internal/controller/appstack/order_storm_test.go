@@ -45,7 +45,7 @@ func (r chance) disturb(spec *appsapi.AppStackSpec, version int) {
 			return
 		}
 	case 2:
-		added := appsapi.Component{Name: fmt.Sprintf("n%d", version), Service: &appsapi.ServiceComponent{Replicas: new(int32(1))}}
+		added := appsapi.Component{Name: fmt.Sprintf("n%d", version), Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{Replicas: new(int32(1))}}}
 		added.Service.Image = r.image(added.Name, 1)
 		r.connect(&added, c)
 		spec.Components = append(spec.Components, added)

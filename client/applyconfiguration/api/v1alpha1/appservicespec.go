@@ -114,7 +114,7 @@ func (b *AppServiceSpecApplyConfiguration) WithTerminationGracePeriodSeconds(val
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Probes field is set to the value of the last call.
 func (b *AppServiceSpecApplyConfiguration) WithProbes(value *ProbesApplyConfiguration) *AppServiceSpecApplyConfiguration {
-	b.ServiceComponentApplyConfiguration.Probes = value
+	b.ServerSpecApplyConfiguration.Probes = value
 	return b
 }
 
@@ -122,7 +122,7 @@ func (b *AppServiceSpecApplyConfiguration) WithProbes(value *ProbesApplyConfigur
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PreStopSleepSeconds field is set to the value of the last call.
 func (b *AppServiceSpecApplyConfiguration) WithPreStopSleepSeconds(value int32) *AppServiceSpecApplyConfiguration {
-	b.ServiceComponentApplyConfiguration.PreStopSleepSeconds = &value
+	b.ServerSpecApplyConfiguration.PreStopSleepSeconds = &value
 	return b
 }
 
@@ -130,15 +130,7 @@ func (b *AppServiceSpecApplyConfiguration) WithPreStopSleepSeconds(value int32) 
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Replicas field is set to the value of the last call.
 func (b *AppServiceSpecApplyConfiguration) WithReplicas(value int32) *AppServiceSpecApplyConfiguration {
-	b.ServiceComponentApplyConfiguration.Replicas = &value
-	return b
-}
-
-// WithAutoscaling sets the Autoscaling field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Autoscaling field is set to the value of the last call.
-func (b *AppServiceSpecApplyConfiguration) WithAutoscaling(value *AutoscalingSettingsApplyConfiguration) *AppServiceSpecApplyConfiguration {
-	b.ServiceComponentApplyConfiguration.Autoscaling = value
+	b.ServerSpecApplyConfiguration.Replicas = &value
 	return b
 }
 
@@ -150,7 +142,7 @@ func (b *AppServiceSpecApplyConfiguration) WithPorts(values ...*PortApplyConfigu
 		if values[i] == nil {
 			panic("nil value passed to WithPorts")
 		}
-		b.ServiceComponentApplyConfiguration.Ports = append(b.ServiceComponentApplyConfiguration.Ports, *values[i])
+		b.ServerSpecApplyConfiguration.Ports = append(b.ServerSpecApplyConfiguration.Ports, *values[i])
 	}
 	return b
 }
@@ -159,15 +151,7 @@ func (b *AppServiceSpecApplyConfiguration) WithPorts(values ...*PortApplyConfigu
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Service field is set to the value of the last call.
 func (b *AppServiceSpecApplyConfiguration) WithService(value *ServiceSettingsApplyConfiguration) *AppServiceSpecApplyConfiguration {
-	b.ServiceComponentApplyConfiguration.Service = value
-	return b
-}
-
-// WithExpose sets the Expose field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Expose field is set to the value of the last call.
-func (b *AppServiceSpecApplyConfiguration) WithExpose(value *ExposeSettingsApplyConfiguration) *AppServiceSpecApplyConfiguration {
-	b.ServiceComponentApplyConfiguration.Expose = value
+	b.ServerSpecApplyConfiguration.Service = value
 	return b
 }
 
@@ -175,7 +159,7 @@ func (b *AppServiceSpecApplyConfiguration) WithExpose(value *ExposeSettingsApply
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Update field is set to the value of the last call.
 func (b *AppServiceSpecApplyConfiguration) WithUpdate(value *UpdateSettingsApplyConfiguration) *AppServiceSpecApplyConfiguration {
-	b.ServiceComponentApplyConfiguration.Update = value
+	b.ServerSpecApplyConfiguration.Update = value
 	return b
 }
 
@@ -183,7 +167,7 @@ func (b *AppServiceSpecApplyConfiguration) WithUpdate(value *UpdateSettingsApply
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Disruption field is set to the value of the last call.
 func (b *AppServiceSpecApplyConfiguration) WithDisruption(value *DisruptionSettingsApplyConfiguration) *AppServiceSpecApplyConfiguration {
-	b.ServiceComponentApplyConfiguration.Disruption = value
+	b.ServerSpecApplyConfiguration.Disruption = value
 	return b
 }
 
@@ -265,6 +249,22 @@ func (b *AppServiceSpecApplyConfiguration) WithPodTemplateOverlay(value runtime.
 // If called multiple times, the Security field is set to the value of the last call.
 func (b *AppServiceSpecApplyConfiguration) WithSecurity(value *SecuritySettingsApplyConfiguration) *AppServiceSpecApplyConfiguration {
 	b.PodSettingsApplyConfiguration.Security = value
+	return b
+}
+
+// WithAutoscaling sets the Autoscaling field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Autoscaling field is set to the value of the last call.
+func (b *AppServiceSpecApplyConfiguration) WithAutoscaling(value *AutoscalingSettingsApplyConfiguration) *AppServiceSpecApplyConfiguration {
+	b.ServiceComponentApplyConfiguration.Autoscaling = value
+	return b
+}
+
+// WithExpose sets the Expose field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Expose field is set to the value of the last call.
+func (b *AppServiceSpecApplyConfiguration) WithExpose(value *ExposeSettingsApplyConfiguration) *AppServiceSpecApplyConfiguration {
+	b.ServiceComponentApplyConfiguration.Expose = value
 	return b
 }
 

@@ -2,6 +2,10 @@
 
 package v1alpha1
 
+import (
+	apiv1alpha1 "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
 // AppStackSpecApplyConfiguration represents a declarative configuration of the AppStackSpec type for use
 // with apply.
 //
@@ -10,6 +14,10 @@ package v1alpha1
 // the status included.
 // AppStackSpec is what is to run.
 type AppStackSpecApplyConfiguration struct {
+	// deletionPolicy says what becomes of the volumes and the credentials of a
+	// stateful component that leaves the spec, or whose application is deleted:
+	// Retain keeps them, Delete deletes them. Default Retain.
+	DeletionPolicy *apiv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 	// revisionHistoryLimit is how many specs are remembered, the current one
 	// included, so that one can go back without running a job twice. The last one
 	// with which everything was ready is always among them. Default 10.
@@ -25,6 +33,14 @@ type AppStackSpecApplyConfiguration struct {
 // apply.
 func AppStackSpec() *AppStackSpecApplyConfiguration {
 	return &AppStackSpecApplyConfiguration{}
+}
+
+// WithDeletionPolicy sets the DeletionPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DeletionPolicy field is set to the value of the last call.
+func (b *AppStackSpecApplyConfiguration) WithDeletionPolicy(value apiv1alpha1.DeletionPolicy) *AppStackSpecApplyConfiguration {
+	b.DeletionPolicy = &value
+	return b
 }
 
 // WithRevisionHistoryLimit sets the RevisionHistoryLimit field in the declarative configuration to the given value

@@ -76,6 +76,19 @@ func (b *AppStackStatusApplyConfiguration) WithComponentsReady(value string) *Ap
 	return b
 }
 
+// WithRetained adds the given value to the Retained field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Retained field.
+func (b *AppStackStatusApplyConfiguration) WithRetained(values ...*RetainedApplyConfiguration) *AppStackStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithRetained")
+		}
+		b.StackStatusApplyConfiguration.Retained = append(b.StackStatusApplyConfiguration.Retained, *values[i])
+	}
+	return b
+}
+
 // WithCurrentRevision sets the CurrentRevision field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the CurrentRevision field is set to the value of the last call.

@@ -11,10 +11,12 @@ type ComponentApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// resourceName is the name of the children, if it is not to be
 	// <application>-<component>. When it changes, the children of the old name go
-	// as soon as those of the new name are ready.
+	// as soon as those of the new name are ready; of a stateful component it
+	// cannot change.
 	ResourceName *string `json:"resourceName,omitempty"`
 	// renamedFrom is the name that this component had before. What runs under the
-	// old name keeps running until this component is ready.
+	// old name keeps running until this component is ready. A stateful component
+	// keeps its volumes and its pods; only its Service gets the new name.
 	RenamedFrom *string `json:"renamedFrom,omitempty"`
 	// dependsOn are the components that must be ready before this one is created
 	// and before its pods are changed.
@@ -27,6 +29,9 @@ type ComponentApplyConfiguration struct {
 	Suspend *bool `json:"suspend,omitempty"`
 	// service is a long-running service: a Deployment and, with ports, a Service.
 	Service *ServiceComponentApplyConfiguration `json:"service,omitempty"`
+	// stateful is a service with volumes of its own: a StatefulSet, its claims
+	// and, with ports, a Service.
+	Stateful *StatefulComponentApplyConfiguration `json:"stateful,omitempty"`
 	// job is a program that runs to its end, once for every change of what is said
 	// here, or with a schedule again and again.
 	Job *JobComponentApplyConfiguration `json:"job,omitempty"`
@@ -98,6 +103,14 @@ func (b *ComponentApplyConfiguration) WithSuspend(value bool) *ComponentApplyCon
 // If called multiple times, the Service field is set to the value of the last call.
 func (b *ComponentApplyConfiguration) WithService(value *ServiceComponentApplyConfiguration) *ComponentApplyConfiguration {
 	b.Service = value
+	return b
+}
+
+// WithStateful sets the Stateful field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Stateful field is set to the value of the last call.
+func (b *ComponentApplyConfiguration) WithStateful(value *StatefulComponentApplyConfiguration) *ComponentApplyConfiguration {
+	b.Stateful = value
 	return b
 }
 

@@ -13,35 +13,13 @@ import (
 //
 // ServiceComponent is a service that runs from one image.
 type ServiceComponentApplyConfiguration struct {
-	ContainerSpecApplyConfiguration `json:""`
-	// probes tell whether the container works.
-	Probes *ProbesApplyConfiguration `json:"probes,omitempty"`
-	// preStopSleepSeconds is how long a pod that is being replaced keeps serving,
-	// so that no request is lost while the rest of the cluster learns of it.
-	// Default 5 when there are ports, or terminationGracePeriodSeconds if that is
-	// less; 0 without ports.
-	PreStopSleepSeconds *int32 `json:"preStopSleepSeconds,omitempty"`
-	// replicas is how many pods run. Unset means: starts with 1, and afterwards
-	// the live count is left alone, so that an autoscaler of the Deployment may
-	// set it. The scale subresource, which an autoscaler of this object reads,
-	// answers only while replicas is set; `kubectl scale` on this object sets it.
-	Replicas *int32 `json:"replicas,omitempty"`
+	ServerSpecApplyConfiguration `json:""`
 	// autoscaling lets Kubernetes choose how many pods run, with a
 	// HorizontalPodAutoscaler. It excludes replicas. Switching it on or off leaves
 	// the number of pods as it is at that moment.
 	Autoscaling *AutoscalingSettingsApplyConfiguration `json:"autoscaling,omitempty"`
-	// ports the container listens on. A Service of the same name leads to them;
-	// without ports there is no Service.
-	Ports []PortApplyConfiguration `json:"ports,omitempty"`
-	// service says how the ports are reached.
-	Service *ServiceSettingsApplyConfiguration `json:"service,omitempty"`
 	// expose makes the service reachable from outside of the cluster.
 	Expose *ExposeSettingsApplyConfiguration `json:"expose,omitempty"`
-	// update says how a change reaches running pods.
-	Update *UpdateSettingsApplyConfiguration `json:"update,omitempty"`
-	// disruption says how many pods may be missing while nodes are emptied.
-	Disruption                    *DisruptionSettingsApplyConfiguration `json:"disruption,omitempty"`
-	PodSettingsApplyConfiguration `json:""`
 }
 
 // ServiceComponentApplyConfiguration constructs a declarative configuration of the ServiceComponent type for use with
@@ -139,7 +117,7 @@ func (b *ServiceComponentApplyConfiguration) WithTerminationGracePeriodSeconds(v
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Probes field is set to the value of the last call.
 func (b *ServiceComponentApplyConfiguration) WithProbes(value *ProbesApplyConfiguration) *ServiceComponentApplyConfiguration {
-	b.Probes = value
+	b.ServerSpecApplyConfiguration.Probes = value
 	return b
 }
 
@@ -147,7 +125,7 @@ func (b *ServiceComponentApplyConfiguration) WithProbes(value *ProbesApplyConfig
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PreStopSleepSeconds field is set to the value of the last call.
 func (b *ServiceComponentApplyConfiguration) WithPreStopSleepSeconds(value int32) *ServiceComponentApplyConfiguration {
-	b.PreStopSleepSeconds = &value
+	b.ServerSpecApplyConfiguration.PreStopSleepSeconds = &value
 	return b
 }
 
@@ -155,15 +133,7 @@ func (b *ServiceComponentApplyConfiguration) WithPreStopSleepSeconds(value int32
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Replicas field is set to the value of the last call.
 func (b *ServiceComponentApplyConfiguration) WithReplicas(value int32) *ServiceComponentApplyConfiguration {
-	b.Replicas = &value
-	return b
-}
-
-// WithAutoscaling sets the Autoscaling field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Autoscaling field is set to the value of the last call.
-func (b *ServiceComponentApplyConfiguration) WithAutoscaling(value *AutoscalingSettingsApplyConfiguration) *ServiceComponentApplyConfiguration {
-	b.Autoscaling = value
+	b.ServerSpecApplyConfiguration.Replicas = &value
 	return b
 }
 
@@ -175,7 +145,7 @@ func (b *ServiceComponentApplyConfiguration) WithPorts(values ...*PortApplyConfi
 		if values[i] == nil {
 			panic("nil value passed to WithPorts")
 		}
-		b.Ports = append(b.Ports, *values[i])
+		b.ServerSpecApplyConfiguration.Ports = append(b.ServerSpecApplyConfiguration.Ports, *values[i])
 	}
 	return b
 }
@@ -184,15 +154,7 @@ func (b *ServiceComponentApplyConfiguration) WithPorts(values ...*PortApplyConfi
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Service field is set to the value of the last call.
 func (b *ServiceComponentApplyConfiguration) WithService(value *ServiceSettingsApplyConfiguration) *ServiceComponentApplyConfiguration {
-	b.Service = value
-	return b
-}
-
-// WithExpose sets the Expose field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Expose field is set to the value of the last call.
-func (b *ServiceComponentApplyConfiguration) WithExpose(value *ExposeSettingsApplyConfiguration) *ServiceComponentApplyConfiguration {
-	b.Expose = value
+	b.ServerSpecApplyConfiguration.Service = value
 	return b
 }
 
@@ -200,7 +162,7 @@ func (b *ServiceComponentApplyConfiguration) WithExpose(value *ExposeSettingsApp
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Update field is set to the value of the last call.
 func (b *ServiceComponentApplyConfiguration) WithUpdate(value *UpdateSettingsApplyConfiguration) *ServiceComponentApplyConfiguration {
-	b.Update = value
+	b.ServerSpecApplyConfiguration.Update = value
 	return b
 }
 
@@ -208,7 +170,7 @@ func (b *ServiceComponentApplyConfiguration) WithUpdate(value *UpdateSettingsApp
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Disruption field is set to the value of the last call.
 func (b *ServiceComponentApplyConfiguration) WithDisruption(value *DisruptionSettingsApplyConfiguration) *ServiceComponentApplyConfiguration {
-	b.Disruption = value
+	b.ServerSpecApplyConfiguration.Disruption = value
 	return b
 }
 
@@ -290,5 +252,21 @@ func (b *ServiceComponentApplyConfiguration) WithPodTemplateOverlay(value runtim
 // If called multiple times, the Security field is set to the value of the last call.
 func (b *ServiceComponentApplyConfiguration) WithSecurity(value *SecuritySettingsApplyConfiguration) *ServiceComponentApplyConfiguration {
 	b.PodSettingsApplyConfiguration.Security = value
+	return b
+}
+
+// WithAutoscaling sets the Autoscaling field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Autoscaling field is set to the value of the last call.
+func (b *ServiceComponentApplyConfiguration) WithAutoscaling(value *AutoscalingSettingsApplyConfiguration) *ServiceComponentApplyConfiguration {
+	b.Autoscaling = value
+	return b
+}
+
+// WithExpose sets the Expose field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Expose field is set to the value of the last call.
+func (b *ServiceComponentApplyConfiguration) WithExpose(value *ExposeSettingsApplyConfiguration) *ServiceComponentApplyConfiguration {
+	b.Expose = value
 	return b
 }

@@ -11,6 +11,9 @@ type StackStatusApplyConfiguration struct {
 	Components []ComponentStatusApplyConfiguration `json:"components,omitempty"`
 	// componentsReady is healthy and all components in one word, for example 3/3.
 	ComponentsReady *string `json:"componentsReady,omitempty"`
+	// retained is the data that is kept although no component wants it, and how
+	// to remove it.
+	Retained []RetainedApplyConfiguration `json:"retained,omitempty"`
 	// currentRevision is the number under which the spec is remembered.
 	CurrentRevision *string `json:"currentRevision,omitempty"`
 	// healthyRevision is the last one with which everything was ready.
@@ -41,6 +44,19 @@ func (b *StackStatusApplyConfiguration) WithComponents(values ...*ComponentStatu
 // If called multiple times, the ComponentsReady field is set to the value of the last call.
 func (b *StackStatusApplyConfiguration) WithComponentsReady(value string) *StackStatusApplyConfiguration {
 	b.ComponentsReady = &value
+	return b
+}
+
+// WithRetained adds the given value to the Retained field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Retained field.
+func (b *StackStatusApplyConfiguration) WithRetained(values ...*RetainedApplyConfiguration) *StackStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithRetained")
+		}
+		b.Retained = append(b.Retained, *values[i])
+	}
 	return b
 }
 

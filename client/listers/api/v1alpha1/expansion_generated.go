@@ -17,3 +17,11 @@ type AppStackListerExpansion interface{}
 // AppStackNamespaceListerExpansion allows custom methods to be added to
 // AppStackNamespaceLister.
 type AppStackNamespaceListerExpansion interface{}
+
+// CloudManagerListerExpansion allows custom methods to be added to
+// CloudManagerLister.
+type CloudManagerListerExpansion interface{}
+
+// CloudManagerNamespaceListerExpansion allows custom methods to be added to
+// CloudManagerNamespaceLister.
+type CloudManagerNamespaceListerExpansion interface{}

@@ -12,6 +12,8 @@ type Interface interface {
 	AppServices() TypedAppServiceInformer
 	// AppStacks returns a AppStackInformer.
 	AppStacks() TypedAppStackInformer
+	// CloudManagers returns a CloudManagerInformer.
+	CloudManagers() TypedCloudManagerInformer
 }
 
 type version struct {
@@ -33,4 +35,9 @@ func (v *version) AppServices() TypedAppServiceInformer {
 // AppStacks returns a TypedAppStackInformer.
 func (v *version) AppStacks() TypedAppStackInformer {
 	return &appStackInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// CloudManagers returns a TypedCloudManagerInformer.
+func (v *version) CloudManagers() TypedCloudManagerInformer {
+	return &cloudManagerInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }

@@ -14,6 +14,7 @@ type AppsV1alpha1Interface interface {
 	RESTClient() rest.Interface
 	AppServicesGetter
 	AppStacksGetter
+	CloudManagersGetter
 }
 
 // AppsV1alpha1Client is used to interact with features provided by the apps.holdfast.dev group.
@@ -27,6 +28,10 @@ func (c *AppsV1alpha1Client) AppServices(namespace string) AppServiceInterface {
 
 func (c *AppsV1alpha1Client) AppStacks(namespace string) AppStackInterface {
 	return newAppStacks(c, namespace)
+}
+
+func (c *AppsV1alpha1Client) CloudManagers(namespace string) CloudManagerInterface {
+	return newCloudManagers(c, namespace)
 }
 
 // NewForConfig creates a new AppsV1alpha1Client for the given config.

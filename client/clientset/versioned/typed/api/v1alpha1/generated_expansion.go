@@ -5,3 +5,5 @@ package v1alpha1
 type AppServiceExpansion interface{}
 
 type AppStackExpansion interface{}
+
+type CloudManagerExpansion interface{}

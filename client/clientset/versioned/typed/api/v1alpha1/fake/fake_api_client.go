@@ -20,6 +20,10 @@ func (c *FakeAppsV1alpha1) AppStacks(namespace string) v1alpha1.AppStackInterfac
 	return newFakeAppStacks(c, namespace)
 }
 
+func (c *FakeAppsV1alpha1) CloudManagers(namespace string) v1alpha1.CloudManagerInterface {
+	return newFakeCloudManagers(c, namespace)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakeAppsV1alpha1) RESTClient() rest.Interface {
