@@ -29,7 +29,7 @@ func init() {
 		"circle through a binding":   {spec: `{components: [{name: api, dependsOn: [web], service: {image: "shop/api:1", ports: [{port: 80}]}}, ` + web + `]}`, reason: "InvalidSpec", says: "api -> web -> api"},
 		"bound to itself":            {spec: `{components: [{name: web, bindings: [{component: web}], service: {image: web, ports: [{port: 80}]}}]}`, says: "a component cannot be bound to itself; remove its own name"},
 		"bound to nobody":            {spec: `{components: [{name: web, bindings: [{component: ap}], service: {image: web}}]}`, says: "bindings names a component that does not exist or has no ports"},
-		"bound to one without ports": {spec: `{components: [{name: w, service: {image: w}}, {name: web, bindings: [{component: w}], service: {image: web}}]}`, says: "give that service a port"},
+		"bound to one without ports": {spec: `{components: [{name: w, service: {image: w}}, {name: web, bindings: [{component: w}], service: {image: web}}]}`, says: "give that one a port"},
 		"bound to a job":             {spec: `{components: [{name: j, job: {image: j}}, {name: web, bindings: [{component: j}], service: {image: web}}]}`, says: "use dependsOn for a job"},
 		"bound twice":                {spec: `{components: [` + api + `, {name: web, bindings: [{component: api}, {component: api}], service: {image: web}}]}`, says: `Duplicate value: {"component":"api"}`},
 		"two bindings of one prefix": {spec: `{components: [` + api + `, {name: b, service: {image: b, ports: [{port: 1}]}}, {name: web, bindings: [{component: api}, {component: b, envPrefix: API}], service: {image: web}}]}`, says: "two bindings would set the same variables; give one of them an envPrefix of its own"},
