@@ -39,6 +39,11 @@ func assess(c desired.Component, done *outcome, pods []*corev1.Pod, absent []des
 		Name: c.Name, Type: c.Type, ResourceName: c.Workload.Name, Selector: c.Selector(), Endpoints: c.Endpoints,
 	}}
 	v.verdict = childrenHealth(c, done)
+	if d := v.step.Data; d != nil && d.Verdict != nil {
+		v.verdict = health.Worst(*d.Verdict, v.verdict)
+	} else if d != nil && d.Waits != nil {
+		v.verdict = health.Worst(v.verdict, *d.Waits)
+	}
 	for _, child := range c.Children {
 		if v.quarrel == "" && done.contested[child.ID] {
 			v.quarrel = quarrel(done.namespace, child.ID)
@@ -70,6 +75,13 @@ func assess(c desired.Component, done *outcome, pods []*corev1.Pod, absent []des
 func (v *view) count(workload runtime.Object) {
 	switch w := workload.(type) {
 	case *appsv1.Deployment:
+		v.status.Wanted = 1
+		if w.Spec.Replicas != nil {
+			v.status.Wanted = *w.Spec.Replicas
+		}
+		v.status.Replicas, v.status.Ready, v.status.Available = w.Status.Replicas, w.Status.ReadyReplicas, w.Status.AvailableReplicas
+		v.status.Selector = metav1.FormatLabelSelector(w.Spec.Selector)
+	case *appsv1.StatefulSet:
 		v.status.Wanted = 1
 		if w.Spec.Replicas != nil {
 			v.status.Wanted = *w.Spec.Replicas

@@ -67,7 +67,7 @@ func mainCache() ctrlcache.Options {
 		}
 		o.ByObject[c.object] = ours
 	}
-	o.ByObject[pod], o.ByObject[revisionKind.object] = pods, revisions
+	o.ByObject[pod], o.ByObject[revisionKind.object], o.ByObject[claim] = pods, revisions, ours
 	for _, kind := range sources {
 		o.ByObject[sourceMetadata(kind)] = ctrlcache.ByObject{UnsafeDisableDeepCopy: new(true), Transform: projectSource}
 	}
@@ -90,10 +90,14 @@ func projectRevision(obj any) (any, error) {
 	return obj, nil
 }
 
-// projectSource keeps name, UID and resourceVersion.
+// projectSource keeps name, UID and resourceVersion, and of ours whose it is.
 func projectSource(obj any) (any, error) {
 	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		m.ObjectMeta = metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}
+		kept := metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}
+		if m.Labels[appsapi.LabelManagedBy] == appsapi.ManagedBy {
+			kept.Labels, kept.Annotations, kept.DeletionTimestamp = m.Labels, m.Annotations, m.DeletionTimestamp
+		}
+		m.ObjectMeta = kept
 	}
 	return obj, nil
 }

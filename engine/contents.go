@@ -66,8 +66,9 @@ func newContents(cache, live client.Reader, key *contentKey) *contents {
 }
 
 // of returns the contents that the components of an application refer to. What is written
-// down on a child need not be read.
-func (c *contents) of(ctx context.Context, app types.NamespacedName, components []Component, seen rollout.Seen) (desired.Contents, error) {
+// down on a child need not be read. Of others that it uses nothing is read, but a change of
+// them wakes it, too.
+func (c *contents) of(ctx context.Context, app types.NamespacedName, components []Component, seen rollout.Seen, others []desired.Ref) (desired.Contents, error) {
 	var refs []desired.Ref
 	asked := map[source][]string{}
 	for _, component := range components {
@@ -76,7 +77,7 @@ func (c *contents) of(ctx context.Context, app types.NamespacedName, components 
 			refs, asked[s] = append(refs, ref), append(asked[s], ref.Keys)
 		}
 	}
-	c.use(app, refs) // before looking, so that a change in between wakes us
+	c.use(app, slices.Concat(refs, others)) // before looking, so that a change in between wakes us
 	if len(refs) == 0 {
 		return nil, nil
 	}

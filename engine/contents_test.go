@@ -52,7 +52,7 @@ func TestContentsAreReadOnce(t *testing.T) {
 	look := func() desired.Contents {
 		t.Helper()
 		known, err := c.of(t.Context(), types.NamespacedName{Namespace: "shop", Name: "shop"},
-			[]Component{takes("web", "a"), takes("api", "b"), takes("both", "b", "a")}, nil)
+			[]Component{takes("web", "a"), takes("api", "b"), takes("both", "b", "a")}, nil, nil)
 		if err != nil || len(known) != 3 {
 			t.Fatalf("got %v, %v", known, err)
 		}
@@ -93,7 +93,7 @@ func TestContentsBeforeTheCache(t *testing.T) {
 	app := types.NamespacedName{Namespace: "shop", Name: "shop"}
 	look := func(c *contents) int {
 		t.Helper()
-		known, err := c.of(t.Context(), app, []Component{takes("web", "a")}, nil)
+		known, err := c.of(t.Context(), app, []Component{takes("web", "a")}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

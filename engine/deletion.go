@@ -36,10 +36,15 @@ func (r *reconciler[T]) finish(ctx context.Context, req ctrl.Request, app T, own
 	}
 	done := newOutcome(owner.Namespace, nil)
 	var down rollout.Teardown
-	if slices.Contains(app.GetFinalizers(), metav1.FinalizerOrphanDependents) {
+	orphaned := slices.Contains(app.GetFinalizers(), metav1.FinalizerOrphanDependents)
+	if orphaned {
 		down.Done = true
 	} else if done.seen, done.failed = r.ours(ctx, owner); done.failed == nil {
 		down = r.down(ctx, owner, &done)
+	}
+	if down.Done && !orphaned && !r.settle(ctx, app, owner, &done) {
+		down = rollout.Teardown{Waits: []rollout.Kept{{Why: "Its data has to go first"}}}
+		done.wait = dataPoll
 	}
 	if down.Done {
 		done.other = r.holdDeletion(ctx, app, false)
@@ -62,6 +67,9 @@ func (r *reconciler[T]) finish(ctx context.Context, req ctrl.Request, app T, own
 	report, err := r.reportDeletion(ctx, app, down, &done)
 	return r.result(req, report, &done, err)
 }
+
+// dataPoll is how often it is looked whether data that was deleted has gone.
+const dataPoll = 2 * time.Second
 
 // newborn is how long the garbage collector may take to see a pod.
 const newborn = time.Minute

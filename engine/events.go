@@ -47,6 +47,10 @@ func pruned(component string, children []string) occurrence {
 	return occurrence{corev1.EventTypeNormal, "ComponentPruned", "Prune", fmt.Sprintf("Deleted %s of component %q, no longer declared", strings.Join(children, " and "), component), component}
 }
 
+func retained(component string, children []string) occurrence {
+	return occurrence{corev1.EventTypeNormal, "DataRetained", "Retain", fmt.Sprintf("Kept %s of component %q; status.retained says how to remove it", strings.Join(children, " and "), component), component}
+}
+
 func becameReady(message string) occurrence {
 	return occurrence{corev1.EventTypeNormal, "ComponentReady", "Rollout", message, ""}
 }
@@ -71,7 +75,7 @@ func occurrences(namespace string, done outcome, before, after *appsapi.Applicat
 	for _, kind := range []struct {
 		what apply.Change
 		tell func(string, []string) occurrence
-	}{{apply.Created, created}, {apply.Adopted, adopted}, {apply.Updated, updated}, {removedChange, pruned}} {
+	}{{apply.Created, created}, {apply.Adopted, adopted}, {apply.Updated, updated}, {removedChange, pruned}, {retainedChange, retained}} {
 		var order []string
 		children := map[string][]string{}
 		for _, c := range done.changes {
@@ -110,6 +114,8 @@ func verdictOccurrence(before, after *appsapi.ApplicationStatus) (occurrence, bo
 			!meta.IsStatusConditionTrue(before.Conditions, appsapi.ConditionStalled)
 	case is.Reason == was.Reason && is.Status == was.Status, is.Reason == appsapi.ReasonSuspended:
 		return occurrence{}, false
+	case is.Reason == appsapi.ReasonStorageResizing:
+		return occurrence{corev1.EventTypeNormal, is.Reason, "Grow", is.Message, ""}, true
 	case is.Status == metav1.ConditionTrue:
 		return becameReady(is.Message), true
 	case is.Reason == appsapi.ReasonProgressing, is.Reason == appsapi.ReasonInternalError:

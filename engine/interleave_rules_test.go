@@ -119,7 +119,7 @@ func (w *world) notWanted(verb string, _, after client.Object) string {
 	}
 	gvk := owner.object.GetObjectKind().GroupVersionKind()
 	o := desired.Owner{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: modelNamespace, Name: owner.name, UID: owner.uid()}
-	for _, c := range desired.For(o, componentsOf(owner.object), nil) {
+	for _, c := range desired.For(o, componentsOf(owner.object), desired.Known{}) {
 		for _, child := range c.Children {
 			if child.Kind.Kind == kindOf(after) && child.Name == after.GetName() {
 				return "the spec wants it"

@@ -24,6 +24,9 @@ type Kind[T Object] struct {
 	New func() T
 	// Components says what an object consists of. It must not change the object.
 	Components func(T) []Component
+	// DeletionPolicy says what becomes of data that is no longer wanted; nil means that it is
+	// kept.
+	DeletionPolicy func(T) appsapi.DeletionPolicy
 	// Report writes into the status of the object what its kind shows beyond
 	// ApplicationStatus and StackStatus; nil means nothing.
 	Report func(T, []ComponentStatus)

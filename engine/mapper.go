@@ -36,7 +36,7 @@ func everything(kinds []Object) []client.Object {
 	for _, c := range children {
 		all = append(all, c.object)
 	}
-	all = append(all, pod)
+	all = append(all, pod, claim)
 	for _, kind := range sources {
 		all = append(all, sourceMetadata(kind))
 	}

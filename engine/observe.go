@@ -23,8 +23,13 @@ import (
 type observed struct {
 	components []desired.Component
 	seen       rollout.Seen
-	spec       history.Spec
-	history    history.Plan
+	kept       []desired.Kept
+	// retained is what of it no component has, and what is not about to be deleted.
+	retained []desired.Kept
+	// running are the components that have pods and no workload.
+	running map[string]bool
+	spec    history.Spec
+	history history.Plan
 	// strays are revisions, and jobs that have run for one of them, that lost what says
 	// whose they are. Nothing is applied to them, so nothing else puts it back.
 	strays []client.Object
@@ -37,18 +42,23 @@ type observed struct {
 // observe reads what is ours, what is referred to, and what is in the way.
 func (r *reconciler[T]) observe(ctx context.Context, app T, owner desired.Owner) (observed, error) {
 	specs := r.kind.Components(app)
-	o := observed{components: desired.For(owner, specs, nil)} // also a failed pass has components to report about
+	o := observed{components: desired.For(owner, specs, desired.Known{})} // also a failed pass has components to report about
 	seen, err := r.ours(ctx, owner)
 	if err != nil {
 		return o, err
 	}
-	known, err := r.contents.of(ctx, client.ObjectKeyFromObject(app), specs, seen)
+	if o.kept, err = r.kept(ctx, owner, specs); err != nil {
+		return o, err
+	}
+	own, sources := desired.Secrets(owner, specs, o.kept)
+	known, err := r.contents.of(ctx, client.ObjectKeyFromObject(app), specs, seen, slices.Concat(own, sources))
 	if err != nil {
 		return o, err
 	}
-	if len(known) > 0 {
-		o.components = desired.For(owner, specs, known)
+	if len(known)+len(o.kept) > 0 {
+		o.components = desired.For(owner, specs, desired.Known{Contents: known, Kept: o.kept})
 	}
+	o.retained = slices.DeleteFunc(desired.Unwanted(owner, o.components, o.kept), func(k desired.Kept) bool { return r.deletesData(app) && !k.Retained() })
 	o.absent = map[string][]desired.Ref{}
 	for _, c := range specs {
 		o.absent[c.Name] = desired.Absent(c, known)
@@ -61,7 +71,31 @@ func (r *reconciler[T]) observe(ctx context.Context, app T, owner desired.Owner)
 		}
 	}
 	o.seen = seen
+	if err := r.orphans(ctx, owner, &o); err != nil {
+		return o, err
+	}
 	return o, r.recall(ctx, app, owner, &o)
+}
+
+// orphans finds the components that have pods and no workload.
+func (r *reconciler[T]) orphans(ctx context.Context, owner desired.Owner, o *observed) error {
+	o.running = map[string]bool{}
+	for _, c := range o.components {
+		if c.Data == nil || o.seen[c.Workload] != nil {
+			continue
+		}
+		pods, err := r.pods(ctx, owner.Namespace, c)
+		if err != nil {
+			return err
+		}
+		o.running[c.Name] = slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil })
+	}
+	return nil
+}
+
+// component is a component by its name.
+func (o *observed) component(name string) desired.Component {
+	return o.components[slices.IndexFunc(o.components, func(c desired.Component) bool { return c.Name == name })]
 }
 
 // ours reads every child that has the UID of the owner, also those that were just written:

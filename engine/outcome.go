@@ -13,7 +13,11 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
-const removedChange apply.Change = "Removed"
+// What becomes of children and data beside being applied.
+const (
+	removedChange  apply.Change = "Removed"
+	retainedChange apply.Change = "Retained"
+)
 
 // change is one accepted write.
 type change struct {
@@ -121,7 +125,7 @@ func waits(err error) bool {
 	var taken *apply.NameConflict
 	var leaving *apply.Leaving
 	var unknown *unknownKind
-	return errors.As(err, &taken) || errors.As(err, &leaving) || errors.As(err, &unknown)
+	return errors.As(err, &taken) || errors.As(err, &leaving) || errors.As(err, &unknown) || isMissing(err)
 }
 
 // stale is set when a decision met a world that had moved on.

@@ -93,7 +93,10 @@ func (r *reconciler[T]) result(req ctrl.Request, report report, done *outcome, e
 
 // act plans and does what is planned.
 func (r *reconciler[T]) act(ctx context.Context, app T, owner desired.Owner, o *observed, done *outcome) {
-	plan, err := rollout.For(rollout.Input{Owner: owner, Components: o.components, Seen: o.seen, KeepJobs: o.keepJobs})
+	plan, err := rollout.For(rollout.Input{
+		Owner: owner, Components: o.components, Seen: o.seen, KeepJobs: o.keepJobs,
+		Kept: o.kept, DeleteData: r.deletesData(app), Running: o.running,
+	})
 	done.plan, done.invalid = plan, err
 	if err != nil || len(plan.Steps) == 0 {
 		return // what can never work, or hands off
@@ -103,7 +106,7 @@ func (r *reconciler[T]) act(ctx context.Context, app T, owner desired.Owner, o *
 		return
 	}
 	// Before the first child: one that is deleted at once must find its order.
-	if err := r.holdDeletion(ctx, app, rollout.Ordered(o.components, o.seen)); err != nil {
+	if err := r.holdDeletion(ctx, app, rollout.Ordered(o.components, o.seen) || rollout.HasData(owner, o.components, o.kept)); err != nil {
 		done.other = err
 		return
 	}
@@ -119,13 +122,16 @@ func (r *reconciler[T]) act(ctx context.Context, app T, owner desired.Owner, o *
 	for _, revision := range o.history.Forget {
 		done.forgets[revision.Name] = true
 	}
+	r.prepare(ctx, app, owner, o, &plan, done)
 	r.execute(ctx, app, owner, plan, done)
+	r.grow(ctx, app, owner, o, plan, done)
 	if len(done.errors) > 0 {
 		return // prune only after everything else succeeded
 	}
 	for _, p := range plan.Prune {
 		r.remove(ctx, app, owner, p.Component, p.Child, done)
 	}
+	r.settleLeftovers(ctx, app, owner, plan, done)
 	done.other = r.forget(ctx, owner, o)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -102,6 +103,7 @@ func (r *reconciler[T]) nextStatus(app T, after *appsapi.ApplicationStatus, view
 	}
 	if stack != nil {
 		fillStack(stack.StackStatus(), statuses, o.history)
+		stack.StackStatus().Retained = retainedData(o)
 	}
 	if r.kind.Report != nil {
 		r.kind.Report(next, statuses)
@@ -181,4 +183,21 @@ func (r *reconciler[T]) writeStatus(ctx context.Context, app, next T) error {
 	answer.SetManagedFields(nil)
 	r.written.remember(answer)
 	return nil
+}
+
+// maxRetained is how many are listed; there may be more.
+const maxRetained = 32
+
+// retainedData is the data that is kept although no component wants it.
+func retainedData(o *observed) []appsapi.Retained {
+	var out []appsapi.Retained
+	for _, k := range o.retained {
+		if k.GetDeletionTimestamp() == nil && len(out) < maxRetained {
+			kind := strings.ToLower(k.ID.Kind.Kind)
+			out = append(out, appsapi.Retained{Kind: k.ID.Kind.Kind, Name: k.ID.Name, Component: k.Component(), Remove: fmt.Sprintf(
+				"kubectl annotate %s %s -n %s %s=true && kubectl delete %s %s -n %s",
+				kind, k.ID.Name, k.GetNamespace(), appsapi.AnnotationConfirmDelete, kind, k.ID.Name, k.GetNamespace())})
+		}
+	}
+	return out
 }

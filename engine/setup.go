@@ -40,7 +40,7 @@ import (
 // waits for them, it does not exit.
 const forever = time.Duration(math.MaxInt64)
 
-// +kubebuilder:rbac:groups=apps,resources=deployments;controllerrevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets;controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=batch,resources=jobs;cronjobs,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services;configmaps,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get;list;watch;create;patch;delete
@@ -65,6 +65,7 @@ var (
 
 	children = []childKind{
 		{&appsv1.Deployment{}, func() client.ObjectList { return &appsv1.DeploymentList{} }, desired.KindDeployment},
+		{&appsv1.StatefulSet{}, func() client.ObjectList { return &appsv1.StatefulSetList{} }, desired.KindStatefulSet},
 		{&corev1.Service{}, func() client.ObjectList { return &corev1.ServiceList{} }, desired.KindService},
 		{&batchv1.Job{}, func() client.ObjectList { return &batchv1.JobList{} }, desired.KindJob},
 		{&batchv1.CronJob{}, func() client.ObjectList { return &batchv1.CronJobList{} }, desired.KindCronJob},
@@ -148,11 +149,13 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 		For(kind.New(), builder.WithPredicates(predicate.Funcs{
 			UpdateFunc: func(e event.UpdateEvent) bool { return !r.written.echo(e.ObjectOld, e.ObjectNew) },
 		})).
-		Watches(pod, handler.EnqueueRequestsFromMapFunc(byInstance))
+		Watches(pod, handler.EnqueueRequestsFromMapFunc(byInstance)).
+		Watches(claim, r.keptHandler())
 	r.watchChildren(b, cache, knows(kinds))
 	for _, kind := range sources {
 		b = b.WatchesMetadata(sourceMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.contents.usersOf(kind)))
 	}
+	b = b.WatchesMetadata(sourceMetadata(desired.RefSecret), r.keptHandler())
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("set up %s: %w", gvk.Kind, err)
 	}
@@ -196,7 +199,21 @@ func index(mgr ctrl.Manager) error {
 			return err
 		}
 	}
-	return addIndex(ctx, indexer, pod, indexWorkload, workloadOf)
+	secret := sourceMetadata(desired.RefSecret)
+	for _, by := range []struct {
+		object client.Object
+		field  string
+		of     client.IndexerFunc
+	}{
+		{pod, indexWorkload, workloadOf}, {children[1].object, indexWorkload, workloadOf},
+		{claim, indexWorkload, workloadOf}, {secret, indexWorkload, workloadOf},
+		{claim, indexKept, keptBy}, {secret, indexKept, keptBy},
+	} {
+		if err := addIndex(ctx, indexer, by.object, by.field, by.of); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func addIndex(ctx context.Context, indexer client.FieldIndexer, obj client.Object, field string, of client.IndexerFunc) error {

@@ -142,6 +142,9 @@ func stackTransition(before, after *appsapi.StackStatus) bool {
 	if before.CurrentRevision != after.CurrentRevision || before.HealthyRevision != after.HealthyRevision {
 		return true
 	}
+	if !slices.Equal(before.Retained, after.Retained) {
+		return true
+	}
 	return !slices.EqualFunc(before.Components, after.Components, func(a, b appsapi.ComponentStatus) bool {
 		a.Ready, a.Wanted = b.Ready, b.Wanted
 		return a == b

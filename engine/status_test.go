@@ -29,7 +29,7 @@ var (
 func web(suspend bool) desired.Component {
 	return desired.For(owner, []appsapi.Component{{Name: "web", ResourceName: "web", Suspend: suspend, Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{
 		ContainerSpec: appsapi.ContainerSpec{Image: "nginx"}, Ports: []appsapi.Port{{Port: 80}},
-	}}}}, nil)[0]
+	}}}}, desired.Known{})[0]
 }
 
 // deployment has this many pods of the two that are wanted.

@@ -39,6 +39,9 @@ func ready(views []view, done *outcome) summary {
 	return suspended(views, done)
 }
 
+// forPeople are the reasons of what does not mend itself.
+var forPeople = []string{appsapi.ReasonRolloutTimedOut, appsapi.ReasonDataConflict, appsapi.ReasonCredentialsLost, appsapi.ReasonStorageRefused}
+
 // broken is the component that something is wrong with; of several the one that the others
 // depend on.
 func broken(views []view, _ *outcome) (summary, bool) {
@@ -57,7 +60,7 @@ func broken(views []view, _ *outcome) (summary, bool) {
 		s.reason = found.verdict.Reason
 	}
 	// A job that failed does not try again by itself.
-	s.stalled = found.verdict.Reason == appsapi.ReasonRolloutTimedOut ||
+	s.stalled = slices.Contains(forPeople, found.verdict.Reason) ||
 		found.component.Type == appsapi.ComponentJob && found.verdict.Status == health.Degraded
 	if len(views) > 1 {
 		s.message = fmt.Sprintf("Component %q: %s%s", found.component.Name, s.message, waitersOf(found, views))
@@ -105,7 +108,8 @@ func byName(views []view) map[string]*view {
 func unfinished(views []view, _ *outcome) (summary, bool) {
 	for _, v := range views {
 		if v.verdict.Status != health.Healthy {
-			return summary{status: metav1.ConditionFalse, reason: v.verdict.Reason, message: v.verdict.Message}, true
+			// Nobody but us notices that a StatefulSet gets nowhere.
+			return summary{status: metav1.ConditionFalse, reason: v.verdict.Reason, message: v.verdict.Message, waits: v.component.Data != nil}, true
 		}
 	}
 	return summary{}, false
@@ -180,6 +184,10 @@ func failureOf(id desired.ID, err error) (s summary, rank int) {
 		return s, 1
 	}
 	s.reason = appsapi.ReasonApplyFailed
+	var growth growthRefused
+	if errors.As(err, &growth) {
+		s.reason = appsapi.ReasonStorageRefused
+	}
 	var refusal apierrors.APIStatus
 	if errors.As(err, &refusal) && apply.IsRefused(err) {
 		s.message = fmt.Sprintf("The API server refused %s %s: %s", id.Kind.Kind, id.Name, refusal.Status().Message)

@@ -135,7 +135,7 @@ func component(t *testing.T, owner desired.Owner, spec string) desired.Component
 	if err := yaml.UnmarshalStrict([]byte(spec), c.Service); err != nil {
 		t.Fatal(err)
 	}
-	return desired.For(owner, []appsapi.Component{c}, nil)[0]
+	return desired.For(owner, []appsapi.Component{c}, desired.Known{})[0]
 }
 
 // apply lets an applier look and act once.
@@ -169,7 +169,7 @@ func (a *api) testAnswers(t *testing.T) {
 		if err := yaml.UnmarshalStrict(spec, &components); err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range desired.For(owner, components, nil) {
+		for _, c := range desired.For(owner, components, desired.Known{}) {
 			for _, child := range c.Children {
 				a.testAnswer(t, owner, child)
 			}

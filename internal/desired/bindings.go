@@ -16,8 +16,12 @@ func (a application) bindings(c appsapi.Component) []corev1.EnvVar {
 	var out []corev1.EnvVar
 	for _, b := range c.Bindings {
 		i := slices.IndexFunc(a.components, func(o appsapi.Component) bool { return o.Name == b.Component })
-		if i < 0 || a.components[i].Service == nil || len(a.components[i].Service.Ports) == 0 {
+		if i < 0 {
 			continue // refused before anything is applied
+		}
+		server := serverOf(a.components[i])
+		if server == nil || len(server.Ports) == 0 {
+			continue // refused, too
 		}
 		host, port := a.address(a.components[i])
 		out = append(out,
@@ -29,7 +33,7 @@ func (a application) bindings(c appsapi.Component) []corev1.EnvVar {
 
 // address is where a service with ports is reached.
 func (a application) address(c appsapi.Component) (host, port string) {
-	return fmt.Sprintf("%s.%s.svc", Name(a.Owner, c), a.Namespace), strconv.Itoa(int(c.Service.Ports[0].Port))
+	return fmt.Sprintf("%s.%s.svc", Name(a.Owner, c), a.Namespace), strconv.Itoa(int(serverOf(c).Ports[0].Port))
 }
 
 func prefix(b appsapi.Binding) string {

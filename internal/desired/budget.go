@@ -14,18 +14,18 @@ import (
 var KindBudget = policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget")
 
 // wantsBudget says whether enough pods are promised that some can be missing.
-func wantsBudget(c appsapi.ServiceComponent) bool {
+func wantsBudget(c appsapi.ServerSpec, autoscaling *appsapi.AutoscalingSettings) bool {
 	if c.Disruption.Budget == appsapi.DisruptionNone {
 		return false
 	}
-	return c.Replicas != nil && *c.Replicas > 1 || c.Autoscaling != nil && c.Autoscaling.MinReplicas > 1
+	return c.Replicas != nil && *c.Replicas > 1 || autoscaling != nil && autoscaling.MinReplicas > 1
 }
 
 // budget keeps those who empty nodes from taking too many pods at once.
-func budget(owner Owner, c appsapi.Component, name string) Child {
+func budget(owner Owner, c appsapi.Component, name, workload string) Child {
 	return Child{ID: ID{Kind: KindBudget, Name: name}, Render: func(runtime.Object) (*Config, error) {
 		most := intstr.FromInt32(1)
-		if m := c.Service.Disruption.MaxUnavailable; m != nil {
+		if m := serverOf(c).Disruption.MaxUnavailable; m != nil {
 			most = *m
 		}
 		b := policyv1ac.PodDisruptionBudget(name, owner.Namespace).
@@ -33,7 +33,7 @@ func budget(owner Owner, c appsapi.Component, name string) Child {
 			WithOwnerReferences(ownerReference(owner)).
 			WithSpec(policyv1ac.PodDisruptionBudgetSpec().
 				WithMaxUnavailable(most).
-				WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(WorkloadID(KindDeployment.Kind, name)))).
+				WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(workload))).
 				// A pod that does not work protects nobody, and must not keep a node.
 				WithUnhealthyPodEvictionPolicy(policyv1.AlwaysAllow))
 		return newConfig(b, b.ObjectMetaApplyConfiguration)

@@ -32,7 +32,7 @@ type ID struct {
 
 // HasPods says whether it is a kind that runs pods.
 func (id ID) HasPods() bool {
-	return id.Kind == KindDeployment || id.Kind == KindJob || id.Kind == KindCronJob
+	return id.Kind == KindDeployment || id.Kind == KindStatefulSet || id.Kind == KindJob || id.Kind == KindCronJob
 }
 
 // Child is an object that a component needs.

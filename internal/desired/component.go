@@ -18,6 +18,8 @@ type Component struct {
 	Type appsapi.ComponentType
 	// ResourceName is what its children are called, apart from what Jobs append.
 	ResourceName string
+	// Address is the name of its Service, if it has ports.
+	Address string
 	// RenamedFrom is the component that this one was.
 	RenamedFrom string
 	// DependsOn are the components it waits for, those it is bound to included.
@@ -41,6 +43,8 @@ type Component struct {
 	ProgressDeadlineSeconds int32
 	// JobSpec is the hash of the own spec of a job that runs once.
 	JobSpec string
+	// Data is what is kept of it; nil when it has none.
+	Data *Data
 	// Invalid is why the component can never work, whatever happens in the cluster.
 	Invalid string
 }
@@ -53,11 +57,19 @@ type application struct {
 	Owner
 	components []appsapi.Component
 	contents   Contents
+	homes      map[string]home
+}
+
+// Known is what is known of the cluster beside the children themselves.
+type Known struct {
+	Contents Contents
+	// Kept are the claims and credentials that may be those of the application.
+	Kept []Kept
 }
 
 // For says what the components of an application need.
-func For(owner Owner, components []appsapi.Component, contents Contents) []Component {
-	a := application{owner, components, contents}
+func For(owner Owner, components []appsapi.Component, known Known) []Component {
+	a := application{owner, components, known.Contents, homes(owner, components, known.Kept)}
 	out := make([]Component, 0, len(components))
 	for _, c := range components {
 		d := Component{
@@ -70,12 +82,23 @@ func For(owner Owner, components []appsapi.Component, contents Contents) []Compo
 		switch {
 		case c.Service != nil:
 			a.service(c, &d)
+		case c.Stateful != nil:
+			a.stateful(c, &d)
 		case c.Job != nil:
 			a.job(c, &d)
 		}
 		out = append(out, d)
 	}
 	return out
+}
+
+// name is what the children of a component are called: those of one with data keep the name
+// that they were made with.
+func (a application) name(c appsapi.Component) string {
+	if h, ok := a.homes[c.Name]; ok {
+		return h.set
+	}
+	return Name(a.Owner, c)
 }
 
 // typeOf says what a component is.
@@ -112,7 +135,7 @@ func dependencies(c appsapi.Component) []string {
 
 func (a application) service(c appsapi.Component, d *Component) {
 	name := d.ResourceName
-	d.Type = appsapi.ComponentService
+	d.Type, d.Address = appsapi.ComponentService, name
 	d.Workload = ID{Kind: KindDeployment, Name: name}
 	d.WorkloadID = WorkloadID(KindDeployment.Kind, name)
 	d.Invalid = a.invalid(c, c.Service.ServerSpec)
@@ -124,13 +147,13 @@ func (a application) service(c appsapi.Component, d *Component) {
 		d.ProgressDeadlineSeconds = s
 	}
 	if len(c.Service.Ports) > 0 {
-		d.Children = append(d.Children, service(a.Owner, c, name))
+		d.Children = append(d.Children, service(a.Owner, c, name, d.WorkloadID))
 	}
 	if c.Service.Autoscaling != nil {
 		d.Children = append(d.Children, autoscaler(a.Owner, c, name))
 	}
-	if wantsBudget(*c.Service) {
-		d.Children = append(d.Children, budget(a.Owner, c, name))
+	if wantsBudget(c.Service.ServerSpec, c.Service.Autoscaling) {
+		d.Children = append(d.Children, budget(a.Owner, c, name, d.WorkloadID))
 	}
 	if c.Service.Expose != nil && len(c.Service.Ports) > 0 {
 		d.Children = append(d.Children, exposed(a.Owner, c, name))
@@ -149,7 +172,7 @@ func (a application) withFiles(c appsapi.Component, p appsapi.PodSettings, workl
 	if len(p.Config.Files) == 0 {
 		return []Child{workload}
 	}
-	return []Child{workload, files(a.Owner, c, Name(a.Owner, c), p.Config)}
+	return []Child{workload, files(a.Owner, c, a.name(c), p.Config)}
 }
 
 // invalid is why no pods can be made of a component, as far as nobody but us can see it.
@@ -171,7 +194,7 @@ func (a application) invalid(c appsapi.Component, pods appsapi.ServerSpec) strin
 	if err != nil {
 		return err.Error()
 	}
-	if p := template.Spec.RestartPolicy; c.Service != nil && p != nil && *p != corev1.RestartPolicyAlways {
+	if p := template.Spec.RestartPolicy; c.Job == nil && p != nil && *p != corev1.RestartPolicyAlways {
 		return fmt.Sprintf("podTemplateOverlay sets spec.restartPolicy to %s, and the pods of a service are always restarted; remove it, or make it a job", *p)
 	}
 	return ""

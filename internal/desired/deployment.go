@@ -41,7 +41,7 @@ func renderDeployment(a application, c appsapi.Component, name string, live *app
 	if err != nil {
 		return nil, err
 	}
-	edges, refs := dependencies(c), consumedBy(a, c, live)
+	edges, refs := dependencies(c), consumed(Refs(c), a.contents, metaOf(live))
 	template, err := podTemplate(a, c, workload, main, service.ServerSpec, refs)
 	if err != nil {
 		return nil, &Refusal{Why: err.Error()}
@@ -70,7 +70,7 @@ func renderDeployment(a application, c appsapi.Component, name string, live *app
 		d.WithAnnotations(map[string]string{appsapi.AnnotationContainer: main})
 	}
 	annotate(d.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, edges)
-	annotate(d.ObjectMetaApplyConfiguration, appsapi.AnnotationDependedOn, former(edges, live))
+	annotate(d.ObjectMetaApplyConfiguration, appsapi.AnnotationDependedOn, former(edges, metaOf(live), live != nil && oldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)))
 	if err := annotateRefs(d.ObjectMetaApplyConfiguration, refs); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 func TestEdgesWrittenByOthers(t *testing.T) {
 	c := appsapi.Component{Name: "web", DependsOn: []string{"db"}, Service: &appsapi.ServiceComponent{}}
 	c.Service.Image = "shop/web:1"
-	child := For(Owner{Namespace: "shop", Name: "shop", UID: "us"}, []appsapi.Component{c}, nil)[0].Children[0]
+	child := For(Owner{Namespace: "shop", Name: "shop", UID: "us"}, []appsapi.Component{c}, Known{})[0].Children[0]
 	made, err := child.Render(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -31,18 +30,34 @@ func split(list string) []string {
 	return strings.Split(list, ",")
 }
 
+// oldPods says whether pods may be left that were made of another template.
+func oldPods(generation, observed int64, replicas, updated int32) bool {
+	return observed < generation || replicas != updated
+}
+
+// metaOf is the metadata of a child, and nothing at all if there is none: an interface that
+// holds nil is not nil.
+func metaOf[T any, P interface {
+	*T
+	metav1.Object
+}](live P) metav1.Object {
+	if live == nil {
+		return nil
+	}
+	return live
+}
+
 // former are the components that the workload shall no longer depend on and may still
 // need: its pods were made with them, and not all of those pods are gone. Some may be in
 // the spec and leave it meanwhile.
 //
 //	applied with the edge ──► applied without it ──► no old pod left
 //	depends-on: x             depended-on: x         (none: x may go)
-func former(edges []string, live *appsv1.Deployment) []string {
+func former(edges []string, live metav1.Object, old bool) []string {
 	if live == nil {
 		return nil
 	}
-	oldPods := live.Status.ObservedGeneration < live.Generation || live.Status.Replicas != live.Status.UpdatedReplicas
-	if slices.Equal(dependsOn(live), edges) && !oldPods {
+	if slices.Equal(dependsOn(live), edges) && !old {
 		return nil
 	}
 	var out []string

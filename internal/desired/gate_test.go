@@ -15,7 +15,7 @@ import (
 // stackWeb returns the Deployment of a component called web in a stack with one called db.
 func stackWeb(t *testing.T, web string) Child {
 	t.Helper()
-	return For(stack, components(t, `[`+web+`, {name: db, service: {image: db, ports: [{port: 1}]}}]`), nil)[0].Children[0]
+	return For(stack, components(t, `[`+web+`, {name: db, service: {image: db, ports: [{port: 1}]}}]`), Known{})[0].Children[0]
 }
 
 func TestReplacesPods(t *testing.T) {
@@ -98,7 +98,7 @@ func TestHoldPods(t *testing.T) {
 func TestHoldPodsOfCronJob(t *testing.T) {
 	cron := func(image, schedule string) Child {
 		return For(stack, []appsapi.Component{{Name: "nightly", Job: &appsapi.JobComponent{
-			ContainerSpec: appsapi.ContainerSpec{Image: image}, Schedule: schedule}}}, nil)[0].Children[0]
+			ContainerSpec: appsapi.ContainerSpec{Image: image}, Schedule: schedule}}}, Known{})[0].Children[0]
 	}
 	live := applied(t, cron("a", "@daily"))
 	config, err := cron("a", "@hourly").Render(live)

@@ -108,7 +108,7 @@ func component(t *testing.T, spec string) appsapi.Component {
 }
 
 // only is the component of an application that has one.
-func only(c appsapi.Component) Component { return For(shop, []appsapi.Component{c}, nil)[0] }
+func only(c appsapi.Component) Component { return For(shop, []appsapi.Component{c}, Known{})[0] }
 
 // render returns what would be sent, as YAML.
 func render(t *testing.T, child Child, live []runtime.Object) []byte {

@@ -34,7 +34,7 @@ func TestEdgesOfJob(t *testing.T) {
 			of := func(edges []string) Child {
 				c := appsapi.Component{Name: "migrate", DependsOn: edges, Job: &appsapi.JobComponent{}}
 				c.Job.Image = "shop/migrate:1"
-				return For(Owner{Namespace: "shop", Name: "shop", UID: "us"}, []appsapi.Component{c}, nil)[0].Children[0]
+				return For(Owner{Namespace: "shop", Name: "shop", UID: "us"}, []appsapi.Component{c}, Known{})[0].Children[0]
 			}
 			made, err := of(tc.madeWith).Render(nil)
 			if err != nil {

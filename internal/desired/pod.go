@@ -13,7 +13,17 @@ import (
 // podTemplate is the template of the pods of a component. Nothing in it may change by
 // itself: not the UID of the owner, not the name of the component.
 func podTemplate(a application, of appsapi.Component, workload, name string, c appsapi.ServerSpec, consumed []record) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
-	c.Env = withBindings(a.bindings(of), c.Env)
+	given := a.bindings(of)
+	if of.Stateful != nil {
+		given = append(given, credentials(of.Stateful, a.name(of))...)
+		if c.PreStopSleepSeconds == nil {
+			c.PreStopSleepSeconds = new(int32(0)) // nobody takes over before it has ended
+		}
+		if c.TerminationGracePeriodSeconds == nil {
+			c.TerminationGracePeriodSeconds = new(int32(statefulGrace))
+		}
+	}
+	c.Env = withBindings(given, c.Env)
 	main, err := container(name, c)
 	if err != nil {
 		return nil, err
@@ -38,8 +48,11 @@ func podTemplate(a application, of appsapi.Component, workload, name string, c a
 	if err := schedule(spec, workload, c.Scheduling); err != nil {
 		return nil, err
 	}
+	if of.Stateful != nil {
+		withStorage(spec, main, of.Stateful)
+	}
 	mountVolumes(spec, main, c.Volumes)
-	mountFiles(spec, main, Name(a.Owner, of), c.Config)
+	mountFiles(spec, main, a.name(of), c.Config)
 	spec.WithContainers(main)
 	annotations := map[string]string{appsapi.AnnotationConfig: configHash(consumed)}
 	for k, v := range c.PodAnnotations {

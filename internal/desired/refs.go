@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
@@ -177,14 +176,6 @@ func consumed(refs []Ref, known Contents, live metav1.Object) []record {
 		}
 	}
 	return out
-}
-
-// consumedBy are the contents to apply a Deployment with.
-func consumedBy(a application, c appsapi.Component, live *appsv1.Deployment) []record {
-	if live == nil { // and not an interface that holds nothing
-		return consumed(Refs(c), a.contents, nil)
-	}
-	return consumed(Refs(c), a.contents, live)
 }
 
 // annotateRefs writes down what went into the hash of the pods, so that nobody needs to

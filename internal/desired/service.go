@@ -18,23 +18,24 @@ import (
 var KindService = corev1.SchemeGroupVersion.WithKind("Service")
 
 // service leads to the ports of a workload.
-func service(owner Owner, c appsapi.Component, name string) Child {
+func service(owner Owner, c appsapi.Component, name, workload string) Child {
 	return Child{
 		ID: ID{Kind: KindService, Name: name},
 		Render: func(live runtime.Object) (*Config, error) {
 			current, _ := live.(*corev1.Service)
-			return renderService(owner, c, name, current)
+			return renderService(owner, c, name, workload, current)
 		},
 	}
 }
 
-func renderService(owner Owner, c appsapi.Component, name string, live *corev1.Service) (*Config, error) {
-	settings := c.Service.Service
+func renderService(owner Owner, c appsapi.Component, name, workload string, live *corev1.Service) (*Config, error) {
+	server := serverOf(c)
+	settings := server.Service
 	if live != nil && live.Spec.ClusterIP != "" && (live.Spec.ClusterIP == corev1.ClusterIPNone) != (settings.Type == appsapi.ServiceHeadless) {
 		return nil, &Refusal{Why: "its spec.clusterIP cannot change between None and an address; delete the Service, so that it is made anew, or change service.type of the spec"}
 	}
 	if live != nil && !metav1.IsControlledBy(live, &metav1.ObjectMeta{UID: owner.UID}) {
-		if err := besides(live.Spec.Ports, c.Service.Ports); err != nil {
+		if err := besides(live.Spec.Ports, server.Ports); err != nil {
 			return nil, err
 		}
 	}
@@ -50,16 +51,9 @@ func renderService(owner Owner, c appsapi.Component, name string, live *corev1.S
 	if settings.SessionAffinity != "" {
 		spec.WithSessionAffinity(settings.SessionAffinity)
 	}
-	for _, p := range c.Service.Ports {
-		port := corev1ac.ServicePort().WithPort(p.Port).WithProtocol(protocol(p)).WithTargetPort(intstr.FromInt32(target(p)))
-		if p.Name != "" {
-			port.WithName(p.Name)
-		}
-		spec.WithPorts(port)
-	}
+	spec.WithPorts(servicePorts(server.Ports)...)
 	// The pods of an adopted Deployment have our labels only after it was rolled: until
 	// its owner takes the annotation away, an adopted Service selects as it did.
-	workload := WorkloadID(KindDeployment.Kind, name)
 	if live == nil || !adopted(live) || len(live.Spec.Selector) == 0 || maps.Equal(live.Spec.Selector, selector(workload)) {
 		spec.WithSelector(selector(workload))
 	}
@@ -71,6 +65,18 @@ func renderService(owner Owner, c appsapi.Component, name string, live *corev1.S
 		s.WithAnnotations(map[string]string{k: string(v)})
 	}
 	return newConfig(s, s.ObjectMetaApplyConfiguration)
+}
+
+func servicePorts(ports []appsapi.Port) []*corev1ac.ServicePortApplyConfiguration {
+	var out []*corev1ac.ServicePortApplyConfiguration
+	for _, p := range ports {
+		port := corev1ac.ServicePort().WithPort(p.Port).WithProtocol(protocol(p)).WithTargetPort(intstr.FromInt32(target(p)))
+		if p.Name != "" {
+			port.WithName(p.Name)
+		}
+		out = append(out, port)
+	}
+	return out
 }
 
 // besides refuses a Service that is not ours yet and whose own ports cannot stay beside

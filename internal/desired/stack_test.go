@@ -48,7 +48,7 @@ func components(t *testing.T, spec string) []appsapi.Component {
 
 func TestGoldenStack(t *testing.T) {
 	var got bytes.Buffer
-	for _, c := range For(stack, components(t, stackSpec), known) {
+	for _, c := range For(stack, components(t, stackSpec), Known{Contents: known}) {
 		for _, child := range c.Children {
 			got.WriteString("---\n")
 			got.Write(render(t, child, nil))
@@ -66,7 +66,7 @@ func TestGoldenStack(t *testing.T) {
 }
 
 func TestForStack(t *testing.T) {
-	all := For(stack, components(t, stackSpec), known)
+	all := For(stack, components(t, stackSpec), Known{Contents: known})
 	web, migrate, nightly := all[0], all[3], all[4]
 	if diff := cmp.Diff([]string{"auth", "migrate", "the-api"}, web.DependsOn); diff != "" {
 		t.Error(diff)
@@ -88,7 +88,7 @@ func TestNamesOfJobs(t *testing.T) {
 	long := stack
 	long.Name = strings.Repeat("n", 60)
 	spec := components(t, `[{name: migrate, job: {image: a}}, {name: nightly, job: {image: a, schedule: "@daily"}}]`)
-	all := For(long, spec, nil)
+	all := For(long, spec, Known{})
 	once, often := all[0], all[1]
 	if name := once.Workload.Name; len(name) > 63 || !strings.HasSuffix(name, "-"+once.JobSpec) {
 		t.Errorf("the Job is called %q", name)
@@ -100,7 +100,7 @@ func TestNamesOfJobs(t *testing.T) {
 
 // TestOwnSpecOfJobs is what a job runs once for: neither its bindings nor what it depends on.
 func TestOwnSpecOfJobs(t *testing.T) {
-	of := func(spec string) string { return For(stack, components(t, spec), nil)[0].JobSpec }
+	of := func(spec string) string { return For(stack, components(t, spec), Known{})[0].JobSpec }
 	base := of(`[{name: m, job: {image: a}}]`)
 	for spec, same := range map[string]bool{
 		`[{name: m, dependsOn: [b], job: {image: a}}, {name: b, service: {image: b}}]`:                                 true,
@@ -118,7 +118,7 @@ func TestOwnSpecOfJobs(t *testing.T) {
 // TestJobIsNeverChanged renders a Job that exists with other bindings, as somebody else's
 // version of Holdfast might: what it runs stays what it is, and only its labels are held.
 func TestJobIsNeverChanged(t *testing.T) {
-	child := For(stack, components(t, stackSpec), known)[3].Children[0]
+	child := For(stack, components(t, stackSpec), Known{Contents: known})[3].Children[0]
 	first, err := child.Render(nil)
 	must(err)
 	body, err := first.Patch("", "1")
@@ -129,7 +129,7 @@ func TestJobIsNeverChanged(t *testing.T) {
 	live.Spec.Template.Labels["batch.kubernetes.io/job-name"] = live.Name
 
 	moved := strings.ReplaceAll(strings.ReplaceAll(stackSpec, "backend", "other"), "dependsOn: [auth]", "dependsOn: [the-api]")
-	again, err := For(stack, components(t, moved), nil)[3].Children[0].Render(live)
+	again, err := For(stack, components(t, moved), Known{})[3].Children[0].Render(live)
 	must(err)
 	if again.Hash() != live.Annotations["apps.holdfast.dev/applied"] {
 		t.Error("another binding is another wish")
@@ -200,12 +200,12 @@ func TestFormer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			live := &appsv1.Deployment{Status: tc.status, ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 				"apps.holdfast.dev/depends-on": tc.dependsOn, "apps.holdfast.dev/depended-on": tc.dependedOn}}}
-			if got := former(tc.edges, live); !slices.Equal(got, tc.want) {
+			if got := former(tc.edges, live, oldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)); !slices.Equal(got, tc.want) {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
 	}
-	if got := former([]string{"a"}, nil); got != nil {
+	if got := former([]string{"a"}, nil, false); got != nil {
 		t.Errorf("got %v", got)
 	}
 }

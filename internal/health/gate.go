@@ -6,16 +6,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Satisfied says whether those that depend on an object may go on. A Deployment needs a
-// majority of its pods ready at the revision asked for, a Job has to have done its work,
-// and nobody waits for a CronJob. What is of another kind, or missing, lets nobody go on.
+// Satisfied says whether those that depend on an object may go on. A Deployment or
+// StatefulSet needs a majority of its pods ready at the revision asked for, a Job has to have
+// done its work, and nobody waits for a CronJob. What is of another kind, or missing, lets
+// nobody go on.
 func Satisfied(obj runtime.Object) bool {
 	if isNil(obj) {
 		return false
 	}
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
-		return hasMajority(o)
+		return o.DeletionTimestamp == nil && o.Status.ObservedGeneration >= o.Generation &&
+			hasMajority(replicas(o), o.Status.Replicas, o.Status.UpdatedReplicas, o.Status.ReadyReplicas)
+	case *appsv1.StatefulSet:
+		return o.DeletionTimestamp == nil && o.Status.ObservedGeneration >= o.Generation &&
+			hasMajority(replicasOf(o), o.Status.Replicas, o.Status.UpdatedReplicas, o.Status.ReadyReplicas)
 	case *batchv1.Job:
 		return o.DeletionTimestamp == nil && jobCondition(o, batchv1.JobComplete) != nil
 	case *batchv1.CronJob:
@@ -34,6 +39,8 @@ func RolledOut(obj runtime.Object) bool {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
 		return o.Status.ObservedGeneration >= o.Generation && o.Status.Replicas == o.Status.UpdatedReplicas
+	case *appsv1.StatefulSet:
+		return o.Status.ObservedGeneration >= o.Generation && o.Status.Replicas == o.Status.UpdatedReplicas
 	case *batchv1.Job, *batchv1.CronJob:
 		return true
 	}
@@ -42,14 +49,6 @@ func RolledOut(obj runtime.Object) bool {
 
 // hasMajority takes every old pod for a ready one and subtracts it, because ready pods
 // are not counted by revision.
-func hasMajority(d *appsv1.Deployment) bool {
-	if d.DeletionTimestamp != nil || d.Status.ObservedGeneration < d.Generation {
-		return false
-	}
-	want := replicas(d)
-	if want == 0 {
-		return true
-	}
-	old := d.Status.Replicas - d.Status.UpdatedReplicas
-	return d.Status.ReadyReplicas-old >= want/2+1
+func hasMajority(want, all, updated, ready int32) bool {
+	return want == 0 || ready-(all-updated) >= want/2+1
 }

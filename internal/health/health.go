@@ -54,27 +54,41 @@ type Verdict struct {
 // later one that its controller has not seen yet, an annotation of somebody else for
 // example, takes nothing back. 0 means that this is not known.
 func Asked(obj runtime.Object, generation int64) Verdict {
-	d, ok := obj.(*appsv1.Deployment)
-	if !ok || d == nil || generation == 0 || d.Status.ObservedGeneration < generation {
-		return Of(obj)
+	switch o := obj.(type) {
+	case *appsv1.Deployment:
+		if o != nil && generation > 0 && o.Status.ObservedGeneration >= generation {
+			seen := *o
+			seen.Generation = min(o.Generation, o.Status.ObservedGeneration)
+			return Of(&seen)
+		}
+	case *appsv1.StatefulSet:
+		if o != nil && generation > 0 && o.Status.ObservedGeneration >= generation {
+			seen := *o
+			seen.Generation = min(o.Generation, o.Status.ObservedGeneration)
+			return Of(&seen)
+		}
 	}
-	seen := *d
-	seen.Generation = min(d.Generation, d.Status.ObservedGeneration)
-	return Of(&seen)
+	return Of(obj)
 }
 
 // Moves says whether the difference between two states of an object concerns its pods.
 func Moves(before, after runtime.Object) bool {
-	a, ok := before.(*appsv1.Deployment)
-	b, same := after.(*appsv1.Deployment)
-	if !ok || !same {
-		return true
+	switch a := before.(type) {
+	case *appsv1.Deployment:
+		if b, same := after.(*appsv1.Deployment); same {
+			return replicas(a) != replicas(b) || a.Spec.MinReadySeconds != b.Spec.MinReadySeconds ||
+				!equality.Semantic.DeepEqual(a.Spec.Template, b.Spec.Template)
+		}
+	case *appsv1.StatefulSet:
+		if b, same := after.(*appsv1.StatefulSet); same {
+			return replicasOf(a) != replicasOf(b) || a.Spec.MinReadySeconds != b.Spec.MinReadySeconds ||
+				!equality.Semantic.DeepEqual(a.Spec.Template, b.Spec.Template)
+		}
 	}
-	return replicas(a) != replicas(b) || a.Spec.MinReadySeconds != b.Spec.MinReadySeconds ||
-		!equality.Semantic.DeepEqual(a.Spec.Template, b.Spec.Template)
+	return true
 }
 
-// Of judges an object. Deployments, Jobs, CronJobs, Services, HTTPRoutes and Pods have
+// Of judges an object. Deployments, StatefulSets, Jobs, CronJobs, Services, HTTPRoutes and Pods have
 // rules; what is only a setting for others is well when it is there. Everything else, and
 // no object at all, is Unknown.
 func Of(obj runtime.Object) Verdict {
@@ -84,6 +98,8 @@ func Of(obj runtime.Object) Verdict {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
 		return ofDeployment(o)
+	case *appsv1.StatefulSet:
+		return ofStatefulSet(o)
 	case *batchv1.Job:
 		return ofJob(o)
 	case *batchv1.CronJob:

@@ -60,7 +60,7 @@ func TestCheck(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			err := Check(desired.For(shop, tc.spec, nil))
+			err := Check(desired.For(shop, tc.spec, desired.Known{}))
 			var got string
 			var invalid *Invalid
 			if errors.As(err, &invalid) {
@@ -91,7 +91,7 @@ func TestOrder(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var got [][]string
-			for _, wave := range Order(desired.For(shop, tc.spec, nil)) {
+			for _, wave := range Order(desired.For(shop, tc.spec, desired.Known{})) {
 				var names []string
 				for _, c := range wave {
 					names = append(names, c.Name)

@@ -58,7 +58,7 @@ func stack(spec ...appsapi.Component) []appsapi.Component { return spec }
 // lives is what lives when everything in the spec was applied and is well.
 func lives(spec ...appsapi.Component) Seen {
 	seen := Seen{}
-	for _, c := range desired.For(shop, spec, nil) {
+	for _, c := range desired.For(shop, spec, desired.Known{}) {
 		for _, child := range c.Children {
 			seen[child.ID] = applied(child, nil)
 		}
@@ -153,7 +153,7 @@ func also(spec ...appsapi.Component) deed {
 // rollOut applies what is wanted of a component now, and its pods are new.
 func rollOut(name string, spec ...appsapi.Component) deed {
 	return func(seen Seen) {
-		for _, c := range desired.For(shop, spec, nil) {
+		for _, c := range desired.For(shop, spec, desired.Known{}) {
 			for _, child := range c.Children {
 				if c.Name == name {
 					seen[child.ID] = applied(child, seen[child.ID])
@@ -253,7 +253,7 @@ func nameOf(id desired.ID) string {
 	name := id.Name
 	if id.Kind == desired.KindJob {
 		for _, version := range []string{"1", "2", "3"} {
-			if strings.HasSuffix(name, desired.For(shop, stack(job("migrate", version)), nil)[0].JobSpec) {
+			if strings.HasSuffix(name, desired.For(shop, stack(job("migrate", version)), desired.Known{})[0].JobSpec) {
 				name = "migrate:" + version
 			}
 		}
@@ -266,10 +266,10 @@ func plan(now []appsapi.Component, seen Seen, keepJobs map[string]bool, deeds ..
 	for _, d := range deeds {
 		d(seen)
 	}
-	return For(Input{Owner: shop, Components: desired.For(shop, now, nil), Seen: seen, KeepJobs: keepJobs})
+	return For(Input{Owner: shop, Components: desired.For(shop, now, desired.Known{}), Seen: seen, KeepJobs: keepJobs})
 }
 
 // jobSpec is the hash of the spec of a job.
 func jobSpec(c appsapi.Component) string {
-	return desired.For(shop, stack(c), nil)[0].JobSpec
+	return desired.For(shop, stack(c), desired.Known{})[0].JobSpec
 }

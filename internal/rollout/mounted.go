@@ -32,6 +32,8 @@ func mounts(live Object, name string, same bool) bool {
 	switch w := live.(type) {
 	case *appsv1.Deployment:
 		return hasVolume(w.Spec.Template, name) || same && !health.RolledOut(w)
+	case *appsv1.StatefulSet:
+		return hasVolume(w.Spec.Template, name) || same && !health.RolledOut(w)
 	case *batchv1.Job:
 		return hasVolume(w.Spec.Template, name) && !Finished(w)
 	case *batchv1.CronJob:

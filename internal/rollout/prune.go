@@ -68,6 +68,9 @@ func isPredecessor(c *desired.Component, l leftover) bool {
 	if l.id.Kind == desired.KindConfigMap {
 		return false // named after its content: whoever mounts it needs it, nobody else
 	}
+	if c.Data != nil { // the rest keeps the name that it was made with
+		return l.id.Kind == desired.KindService && l.id.Name != c.Address && c.Address != ""
+	}
 	return c.Type == appsapi.ComponentService && l.id.Name != c.ResourceName ||
 		l.id.Kind == desired.KindCronJob && c.Workload.Kind == desired.KindCronJob
 }
@@ -101,7 +104,8 @@ func (p *planner) prune() (remove []Removal, keep []Kept) {
 // Service goes after what it leads to, and files after those who read them.
 func (p *planner) serves(l leftover) bool {
 	return p.mounted(l) || l.id.Kind == desired.KindService && slices.ContainsFunc(p.leftovers, func(o leftover) bool {
-		return o.id == desired.ID{Kind: desired.KindDeployment, Name: l.id.Name}
+		return o.id == desired.ID{Kind: desired.KindDeployment, Name: l.id.Name} ||
+			o.id.Kind == desired.KindStatefulSet && o.component == l.component
 	})
 }
 

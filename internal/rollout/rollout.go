@@ -33,6 +33,14 @@ type Input struct {
 	Seen       Seen
 	// KeepJobs are the hashes of job specs that must not run twice.
 	KeepJobs map[string]bool
+	// Kept are the claims and credentials of the application, those of components that
+	// left the spec included.
+	Kept []desired.Kept
+	// DeleteData is set when data goes with the component that it belongs to.
+	DeleteData bool
+	// Running are the components that have pods and no workload: somebody took it away, or
+	// we did, to make it anew around them.
+	Running map[string]bool
 }
 
 // Plan is what to do now.
@@ -43,6 +51,10 @@ type Plan struct {
 	Prune []Removal
 	// Keep is what left the spec and cannot go yet.
 	Keep []Kept
+	// Retain is data that no component has, and that has to say that it is kept.
+	Retain []Labels
+	// Purge is data that goes with its component, as was asked for.
+	Purge []desired.Kept
 	// Held is set when everything is suspended and something has left the spec: it stays
 	// until hands are on again.
 	Held bool
@@ -61,6 +73,8 @@ type Step struct {
 	WaitsFor []string
 	// Runs is the earlier run of a job that has to end first.
 	Runs *desired.ID
+	// Data is what to do about its data, if it has any.
+	Data *Data
 }
 
 // Waits says whether something is held back.
@@ -103,6 +117,7 @@ func For(in Input) (Plan, error) {
 		return plan, nil
 	}
 	plan.Prune, plan.Keep = remove, keep
+	p.unwanted(&plan)
 	return plan, nil
 }
 
@@ -180,12 +195,22 @@ func (p *planner) step(c *desired.Component) Step {
 		hold = replacesPods(c, there)
 	}
 	p.supersede(c, &step)
+	if c.Data != nil {
+		step.Data = p.data(c, live)
+		hold = hold || !step.Data.Start
+		if !step.Data.Start && live == nil {
+			return step
+		}
+	}
 	if live == nil && step.Runs == nil || hold {
 		step.WaitsFor = closed
 	}
 	for _, child := range c.Children {
 		if live == nil && (len(closed) > 0 || step.Runs != nil) && p.Seen[child.ID] == nil {
 			continue
+		}
+		if child.ID == c.Workload && live != nil && leavesPods(live) {
+			continue // it will be made anew around its pods
 		}
 		step.Apply = append(step.Apply, Application{child, hold && child.ID == c.Workload})
 	}
@@ -202,6 +227,9 @@ func (p *planner) step(c *desired.Component) Step {
 // closed are the dependencies that are not ready.
 func (p *planner) closed(c *desired.Component) []string {
 	var out []string
+	if p.Running[c.Name] {
+		return nil // nothing begins with it
+	}
 	for _, dep := range c.DependsOn {
 		other := p.components[dep]
 		if !p.satisfied(other) || slices.Contains(c.BoundTo, dep) && !p.reachable(other) {

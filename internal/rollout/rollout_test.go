@@ -316,7 +316,7 @@ func TestJobs(t *testing.T) {
 		"the run of another job is left alone": {
 			before: stack(one, job("other", "1")), deeds: []deed{to("shop-migrate", atWork), to("shop-other", atWork)},
 			now:  stack(one, job("other", "1")),
-			want: []string{"migrate: apply Job migrate:1", "other: apply " + nameOf(desired.For(shop, stack(job("other", "1")), nil)[0].Workload)},
+			want: []string{"migrate: apply Job migrate:1", "other: apply " + nameOf(desired.For(shop, stack(job("other", "1")), desired.Known{})[0].Workload)},
 		},
 		"a finished run that must not run twice is kept": {
 			before: stack(one), now: stack(two), keep: map[string]bool{jobSpec(one): true},

@@ -37,7 +37,7 @@ func podsOf(c *appsapi.Component) *appsapi.PodSettings {
 
 // filesOf is what the ConfigMap of a component is called.
 func filesOf(c appsapi.Component) string {
-	for _, child := range desired.For(shop, stack(c), nil)[0].Children {
+	for _, child := range desired.For(shop, stack(c), desired.Known{})[0].Children {
 		if child.Kind == desired.KindConfigMap {
 			return child.Name
 		}
@@ -114,4 +114,6 @@ func TestFiles(t *testing.T) {
 	})
 }
 
-func workloadOf(c appsapi.Component) desired.ID { return desired.For(shop, stack(c), nil)[0].Workload }
+func workloadOf(c appsapi.Component) desired.ID {
+	return desired.For(shop, stack(c), desired.Known{})[0].Workload
+}

@@ -63,7 +63,7 @@ var _ maker = quick{}
 // them differ in their pods.
 var rendered = sync.OnceValue(func() (configs struct{ pods, cron, rest []*desired.Config }) {
 	one := func(c appsapi.Component, child int) *desired.Config {
-		config, err := desired.For(shop, stack(c), nil)[0].Children[child].Render(nil)
+		config, err := desired.For(shop, stack(c), desired.Known{})[0].Children[child].Render(nil)
 		must(err)
 		return config
 	}
@@ -222,7 +222,7 @@ func (full) components(parts []part) []desired.Component {
 		}
 		spec = append(spec, c)
 	}
-	return desired.For(shop, spec, nil)
+	return desired.For(shop, spec, desired.Known{})
 }
 
 func (full) apply(_ *world, _ part, child desired.Child, live Object, holdPods bool) Object {

@@ -1,6 +1,10 @@
 package rollout
 
 import (
+	"maps"
+	"slices"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
@@ -38,6 +42,51 @@ func Down(owner desired.Owner, seen Seen) Teardown {
 		}
 	}
 	return down
+}
+
+// Settled is what becomes of a claim or Secret of an application that is deleted.
+type Settled struct {
+	Labels
+	Purge bool
+}
+
+// Settle decides about data whose application is being deleted and whose workloads are gone.
+// What is not the application's by UID, or was kept on purpose before, stays as it is.
+func Settle(owner desired.Owner, components []desired.Component, kept []desired.Kept, purge bool) []Settled {
+	var out []Settled
+	add := func(k desired.Kept, want map[string]string) {
+		want[appsapi.LabelRetained] = "true"
+		switch uid := k.GetLabels()[appsapi.LabelOwnerUID]; {
+		case k.Retained(), uid != "" && uid != string(owner.UID):
+		case purge && uid != "":
+			out = append(out, Settled{Labels{k, want}, true})
+		case purge: // it has to say first whose it is
+			delete(want, appsapi.LabelRetained)
+			out = append(out, Settled{Labels{k, want}, false})
+		default:
+			out = append(out, Settled{Labels{k, want}, false})
+		}
+	}
+	for _, c := range components {
+		if c.Data != nil && c.Data.Refused == "" {
+			for _, k := range c.Data.Kept {
+				add(k, desired.KeptLabels(owner, c))
+			}
+		}
+	}
+	for _, k := range desired.Unwanted(owner, components, kept) {
+		add(k, maps.Clone(k.GetLabels()))
+	}
+	return out
+}
+
+// HasData says whether there is data whose fate has to be settled before its application
+// can go.
+func HasData(owner desired.Owner, components []desired.Component, kept []desired.Kept) bool {
+	return slices.ContainsFunc(components, func(c desired.Component) bool { return c.Data != nil }) ||
+		slices.ContainsFunc(kept, func(k desired.Kept) bool {
+			return k.GetLabels()[appsapi.LabelOwnerUID] == string(owner.UID) && !k.Retained()
+		})
 }
 
 // Ordered says whether the order in which children go matters: some need others.

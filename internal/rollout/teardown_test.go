@@ -113,7 +113,7 @@ func TestOrdered(t *testing.T) {
 			for _, d := range tc.deeds {
 				d(seen)
 			}
-			if got := Ordered(desired.For(shop, tc.spec, nil), seen); got != tc.want {
+			if got := Ordered(desired.For(shop, tc.spec, desired.Known{}), seen); got != tc.want {
 				t.Errorf("ordered: %t, want %t", got, tc.want)
 			}
 		})

@@ -77,7 +77,7 @@ func run(o options, in io.Reader, out, errOut io.Writer) error {
 
 // planOf plans an application that does not exist yet.
 func planOf(a application) (Plan, error) {
-	components := desired.For(a.owner, a.components, nil)
+	components := desired.For(a.owner, a.components, desired.Known{})
 	steps, err := rollout.For(rollout.Input{Owner: a.owner, Components: components})
 	if err != nil {
 		return Plan{}, err

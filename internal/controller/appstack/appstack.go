@@ -17,9 +17,10 @@ import (
 // Setup makes a manager run AppStacks.
 func Setup(mgr ctrl.Manager, o engine.Options) error {
 	return engine.Setup(mgr, engine.Kind[*appsapi.AppStack]{
-		New:        func() *appsapi.AppStack { return &appsapi.AppStack{} },
-		Components: components,
-		History:    history,
+		New:            func() *appsapi.AppStack { return &appsapi.AppStack{} },
+		Components:     components,
+		DeletionPolicy: func(stack *appsapi.AppStack) appsapi.DeletionPolicy { return stack.Spec.DeletionPolicy },
+		History:        history,
 	}, o)
 }
 

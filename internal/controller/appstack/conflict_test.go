@@ -77,7 +77,7 @@ func (w *world) decode(text string, into any) {
 func (w *world) namesOf(app *appsapi.AppStack) (job, revision string) {
 	w.Helper()
 	owner := desired.Owner{Namespace: w.NS, Name: app.Name, UID: app.UID}
-	for _, c := range desired.For(owner, app.Spec.Components, nil) {
+	for _, c := range desired.For(owner, app.Spec.Components, desired.Known{}) {
 		if c.Name == "migrate" {
 			job = c.Workload.Name
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
 )
 
 // Main runs the tests of a package with stories.
@@ -53,6 +54,9 @@ func New(t *testing.T, play func(*corev1.Pod) podsim.Behavior, o operator.Option
 	if _, err := podsim.Start(t.Context(), plane.Config, podsim.Playing(play)); err != nil {
 		t.Fatal(err)
 	}
+	if err := volsim.Start(t.Context(), plane.Config); err != nil {
+		t.Fatal(err)
+	}
 	log, err := audit.Open(plane.AuditLog())
 	if err != nil {
 		t.Fatal(err)
@@ -73,6 +77,7 @@ func (s *Stage) NeedsNoMore(t *testing.T) {
 		}
 		message := e.ResponseStatus.Message
 		return !strings.Contains(message, "quota") &&
+			!strings.Contains(message, "must support resize") && // a StorageClass
 			!strings.Contains(message, "is being terminated") && // a namespace
 			!strings.Contains(message, "definition is terminating") && // a CRD
 			!strings.Contains(message, "cannot find RESTMapping") // a CRD is new, and not everybody has noticed

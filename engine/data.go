@@ -1,0 +1,226 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/apply"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/rollout"
+)
+
+// prepare does what has to be done about data before its component is applied. One for
+// which that fails is not applied at all.
+func (r *reconciler[T]) prepare(ctx context.Context, app T, owner desired.Owner, o *observed, plan *rollout.Plan, done *outcome) {
+	for i := range plan.Steps {
+		step := &plan.Steps[i]
+		if step.Data == nil || !step.Data.Start {
+			continue
+		}
+		c := o.component(step.Component)
+		if err := r.begin(ctx, app, owner, o, c, step.Data, done); err != nil {
+			done.errors[c.Workload] = err
+			step.First, step.Apply, step.Remove, step.Data.Grow, step.Data.Renew = nil, nil, nil, nil, false
+		}
+	}
+}
+
+// begin makes the data of a component say that it is the component's, makes the credentials
+// if there have never been any, and makes sure that no pod can begin with other data.
+func (r *reconciler[T]) begin(ctx context.Context, app T, owner desired.Owner, o *observed, c desired.Component, d *rollout.Data, done *outcome) error {
+	if o.seen[c.Workload] == nil || d.Create {
+		if err := r.stillSo(ctx, app); err != nil {
+			return err
+		}
+		if err := r.lookAgain(ctx, owner, r.kind.Components(app), o.kept, c.Name); err != nil {
+			return err
+		}
+	}
+	if err := r.freeClaims(ctx, owner, d.Claims); err != nil {
+		return err
+	}
+	for _, l := range d.Label {
+		if err := r.applier.Label(ctx, owner, l.Kept, l.Want); err != nil {
+			return err
+		}
+		if l.Retained() {
+			done.changes = append(done.changes, change{c.Name, l.ID, apply.Adopted})
+		}
+	}
+	if d.Create {
+		if err := r.applier.CreateSecret(ctx, owner, c); err != nil {
+			return err
+		}
+		done.changes = append(done.changes, change{c.Name, desired.ID{Kind: desired.KindSecret, Name: c.Data.Secret}, apply.Created})
+	}
+	return nil
+}
+
+// grow makes claims ask for the size that the spec says, and the set anew when all do.
+func (r *reconciler[T]) grow(ctx context.Context, app T, owner desired.Owner, o *observed, plan rollout.Plan, done *outcome) {
+	for _, step := range plan.Steps {
+		if step.Data == nil || len(step.Data.Grow) == 0 && !step.Data.Renew {
+			continue
+		}
+		c := o.component(step.Component)
+		if done.errors[c.Workload] != nil {
+			continue
+		}
+		if err := r.stillSo(ctx, app); err != nil {
+			done.errors[c.Workload] = err
+			continue
+		}
+		for _, g := range step.Data.Grow {
+			id := desired.ID{Kind: desired.KindClaim, Name: g.Claim.Name}
+			if err := r.applier.Resize(ctx, owner, g.Claim, g.Size); err != nil {
+				done.errors[id] = refusedGrowth(err)
+			}
+		}
+		if step.Data.Renew {
+			if err := r.applier.Orphan(ctx, owner, c.Workload, done.child(c.Workload)); err != nil {
+				done.errors[c.Workload] = err
+			}
+		}
+	}
+}
+
+// growthRefused is that the API server does not let a claim ask for another size.
+type growthRefused struct{ error }
+
+func (g growthRefused) Unwrap() error { return g.error }
+
+func refusedGrowth(err error) error {
+	if apply.IsRefused(err) || refusedBefore(err) != nil {
+		return growthRefused{err}
+	}
+	return err
+}
+
+// settleLeftovers does what has to be done about data that no component has.
+func (r *reconciler[T]) settleLeftovers(ctx context.Context, app T, owner desired.Owner, plan rollout.Plan, done *outcome) {
+	for _, l := range plan.Retain {
+		if err := r.applier.Label(ctx, owner, l.Kept, l.Want); err != nil {
+			done.errors[l.ID] = err
+			continue
+		}
+		done.changes = append(done.changes, change{l.Component(), l.ID, retainedChange})
+	}
+	for _, k := range plan.Purge {
+		if err := r.stillSo(ctx, app); err != nil {
+			done.errors[k.ID] = err
+			return
+		}
+		purged, err := r.purge(ctx, owner, k)
+		switch {
+		case err != nil:
+			done.errors[k.ID] = err
+		case purged:
+			done.changes = append(done.changes, change{k.Component(), k.ID, removedChange})
+		}
+	}
+}
+
+// purge deletes what is kept, if nobody uses it: its set is gone, and no pod has it. What
+// is in use is looked at again when that changes.
+func (r *reconciler[T]) purge(ctx context.Context, owner desired.Owner, k desired.Kept) (bool, error) {
+	if k.GetDeletionTimestamp() != nil {
+		return false, nil
+	}
+	user, err := r.userOf(ctx, owner, k)
+	if err != nil || user != "" {
+		return false, err
+	}
+	return true, r.applier.Purge(ctx, owner, k)
+}
+
+// userOf names what uses something that is kept, or nothing.
+func (r *reconciler[T]) userOf(ctx context.Context, owner desired.Owner, k desired.Kept) (string, error) {
+	set := &metav1.PartialObjectMetadata{}
+	set.SetGroupVersionKind(desired.KindStatefulSet)
+	err := r.live.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: k.Set()}, set)
+	if err == nil {
+		return "StatefulSet " + set.Name, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("get StatefulSet %s/%s: %w", owner.Namespace, k.Set(), err)
+	}
+	var pods corev1.PodList
+	if err := r.live.List(ctx, &pods, client.InNamespace(owner.Namespace)); err != nil {
+		return "", fmt.Errorf("list pods of namespace %s: %w", owner.Namespace, err)
+	}
+	for i := range pods.Items {
+		if uses(&pods.Items[i], k) {
+			return "Pod " + pods.Items[i].Name, nil
+		}
+	}
+	return "", nil
+}
+
+// uses says whether a pod that has not ended has a claim, or is of the set whose credentials
+// a Secret has.
+func uses(pod *corev1.Pod, k desired.Kept) bool {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return false
+	}
+	if k.Claim == nil {
+		return pod.Labels[appsapi.LabelWorkload] == k.Workload()
+	}
+	for i := range pod.Spec.Volumes {
+		if c := pod.Spec.Volumes[i].PersistentVolumeClaim; c != nil && c.ClaimName == k.Claim.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// settle does what has to be done about the data of an application that is deleted, once
+// all that used it is gone. It is over when nothing is left to say or to delete.
+func (r *reconciler[T]) settle(ctx context.Context, app T, owner desired.Owner, done *outcome) (over bool) {
+	specs := r.kind.Components(app)
+	kept, err := r.keptLive(ctx, owner, specs)
+	if err != nil {
+		done.failed = err
+		return false
+	}
+	over = true
+	for _, s := range rollout.Settle(owner, desired.For(owner, specs, desired.Known{Kept: kept}), kept, r.deletesData(app)) {
+		switch {
+		case s.Purge:
+			user, err := r.userOf(ctx, owner, s.Kept)
+			if err == nil && user != "" {
+				continue // given away, and its data with it
+			}
+			over = false
+			if err == nil && s.GetDeletionTimestamp() == nil {
+				err = r.applier.Purge(ctx, owner, s.Kept)
+			}
+			if err != nil {
+				done.errors[s.ID] = err
+			}
+		default:
+			if err := r.applier.Label(ctx, owner, s.Kept, s.Want); err != nil {
+				done.errors[s.ID], over = err, false
+			}
+		}
+	}
+	return over
+}
+
+// deletesData says whether data goes with what it belongs to.
+func (r *reconciler[T]) deletesData(app T) bool {
+	return r.kind.DeletionPolicy != nil && r.kind.DeletionPolicy(app) == appsapi.DeletionDelete
+}
+
+// isMissing says whether something to copy from is missing.
+func isMissing(err error) bool {
+	var missing *apply.MissingSource
+	return errors.As(err, &missing)
+}

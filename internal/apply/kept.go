@@ -1,0 +1,187 @@
+package apply
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+)
+
+// What is kept is not applied like children: it has no owner, is never made again, and of
+// it only labels, the size that is asked for and the word that it may go are ours.
+
+// Label makes a claim or Secret, exactly as it was seen, have labels of ours, and the one
+// that says that it is kept on purpose only if that is among them.
+func (a *Applier) Label(ctx context.Context, owner desired.Owner, kept desired.Kept, want map[string]string) error {
+	labels := map[string]any{appsapi.LabelRetained: nil}
+	for k, v := range want {
+		labels[k] = v
+	}
+	_, err := a.patchKept(ctx, owner, kept, map[string]any{"labels": labels}, nil)
+	return err
+}
+
+// Resize makes a claim, exactly as it was seen, ask for another size.
+func (a *Applier) Resize(ctx context.Context, owner desired.Owner, claim *corev1.PersistentVolumeClaim, size resource.Quantity) error {
+	id := desired.ID{Kind: desired.KindClaim, Name: claim.Name}
+	k, wish := key{id, owner.Namespace}, "size "+size.String()
+	if err := a.memory.refused(k, owner.UID, wish, claim, a.clock.Now()); err != nil {
+		return err
+	}
+	_, err := a.patchKept(ctx, owner, desired.Kept{ID: id, Object: claim}, nil,
+		map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": size.String()}}})
+	a.memory.noteRefusal(k, owner.UID, wish, claim, err, a.clock.Now(), a.MaxBackoff)
+	return err
+}
+
+// Purge deletes a claim or Secret, exactly as it was seen, after it was given the word that
+// it may go: without that the admission policy keeps it.
+func (a *Applier) Purge(ctx context.Context, owner desired.Owner, kept desired.Kept) error {
+	confirmed, err := a.patchKept(ctx, owner, kept,
+		map[string]any{"annotations": map[string]string{appsapi.AnnotationConfirmDelete: "true"}}, nil)
+	if err != nil {
+		return err
+	}
+	uid, version := confirmed.GetUID(), confirmed.GetResourceVersion()
+	err = a.writer.Delete(ctx, confirmed, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	switch {
+	case apierrors.IsConflict(err):
+		return stale(owner, kept.ID)
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("delete %s: %w", kept, err)
+	}
+	return nil
+}
+
+func (a *Applier) patchKept(ctx context.Context, owner desired.Owner, kept desired.Kept, metadata, spec map[string]any) (*metav1.PartialObjectMetadata, error) {
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["uid"], metadata["resourceVersion"] = kept.GetUID(), kept.GetResourceVersion()
+	content := map[string]any{"metadata": metadata}
+	if spec != nil {
+		content["spec"] = spec
+	}
+	patch, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	answer := &metav1.PartialObjectMetadata{}
+	answer.SetGroupVersionKind(kept.ID.Kind)
+	answer.Namespace, answer.Name = owner.Namespace, kept.ID.Name
+	err = a.writer.Patch(ctx, answer, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(appsapi.FieldManager))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || uidMismatch(err) {
+		return nil, stale(owner, kept.ID)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("change %s: %w", kept, err)
+	}
+	return answer, nil
+}
+
+// Orphan deletes a StatefulSet, exactly as it was seen, and leaves its pods running: the
+// one that is made next takes them over.
+func (a *Applier) Orphan(ctx context.Context, owner desired.Owner, id desired.ID, current client.Object) error {
+	live, err := a.get(ctx, a.live, owner.Namespace, id)
+	if err != nil {
+		return err
+	}
+	if live == nil || live.GetUID() != current.GetUID() || live.GetGeneration() != current.GetGeneration() ||
+		live.GetDeletionTimestamp() != nil || !metav1.IsControlledBy(live, &metav1.ObjectMeta{UID: owner.UID}) {
+		return stale(owner, id)
+	}
+	uid, version := live.GetUID(), live.GetResourceVersion()
+	err = a.writer.Delete(ctx, live, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationOrphan))
+	switch {
+	case apierrors.IsConflict(err):
+		return stale(owner, id)
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("delete %s %s/%s without its pods: %w", id.Kind.Kind, owner.Namespace, id.Name, err)
+	}
+	return nil
+}
+
+// MissingSource is a Secret, or a key of one, that a password was to be copied from.
+type MissingSource struct{ Why string }
+
+func (m *MissingSource) Error() string { return m.Why }
+
+// CreateSecret makes the credentials of a component, once. The caller has made sure that
+// there is no data that older ones open.
+func (a *Applier) CreateSecret(ctx context.Context, owner desired.Owner, c desired.Component) error {
+	id := desired.ID{Kind: desired.KindSecret, Name: c.Data.Secret}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: id.Name, Labels: desired.KeptLabels(owner, c)}}
+	secret.Data = map[string][]byte{}
+	for _, credential := range c.Data.Credentials {
+		value, err := a.password(ctx, owner, credential)
+		if err != nil {
+			return err
+		}
+		secret.Data[credential.Key] = value
+	}
+	err := a.writer.Create(ctx, secret, client.FieldOwner(appsapi.FieldManager))
+	if !apierrors.IsAlreadyExists(err) {
+		if err != nil {
+			return fmt.Errorf("create Secret %s/%s: %w", owner.Namespace, id.Name, err)
+		}
+		return nil
+	}
+	there, err := a.get(ctx, a.live, owner.Namespace, id)
+	if err != nil {
+		return err
+	}
+	if there == nil || (desired.Kept{ID: id, Object: there}).Of(owner) {
+		return stale(owner, id) // made before our cache knows of it
+	}
+	return conflict(owner, id, fmt.Sprintf("exists and is not Holdfast's, so it is left alone; delete it, or choose another resourceName for component %q", c.Name))
+}
+
+// password is what the spec says, a copy of what it names, or a new one.
+func (a *Applier) password(ctx context.Context, owner desired.Owner, c appsapi.Credential) ([]byte, error) {
+	if c.Value != "" {
+		return []byte(c.Value), nil
+	}
+	if c.SecretRef == nil {
+		return []byte(newPassword()), nil
+	}
+	var source corev1.Secret
+	err := a.live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: c.SecretRef.Name}, &source)
+	if apierrors.IsNotFound(err) {
+		return nil, &MissingSource{fmt.Sprintf("Secret %s/%s, from which the credential %q is copied, does not exist; create it", owner.Namespace, c.SecretRef.Name, c.Key)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get Secret %s/%s: %w", owner.Namespace, c.SecretRef.Name, err)
+	}
+	if len(source.Data[c.SecretRef.Key]) == 0 {
+		return nil, &MissingSource{fmt.Sprintf("Secret %s/%s, from which the credential %q is copied, has nothing under the key %q; add it",
+			owner.Namespace, c.SecretRef.Name, c.Key, c.SecretRef.Key)}
+	}
+	return source.Data[c.SecretRef.Key], nil
+}
+
+// newPassword has characters that need no quotes anywhere.
+func newPassword() string {
+	const length, letters = 32, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	out := make([]byte, 0, length)
+	for len(out) < length {
+		var random [64]byte
+		_, _ = rand.Read(random[:]) // never fails
+		for _, b := range random {
+			// What does not divide evenly is thrown away: every letter is as likely.
+			if int(b) < 256/len(letters)*len(letters) && len(out) < length {
+				out = append(out, letters[int(b)%len(letters)])
+			}
+		}
+	}
+	return string(out)
+}

@@ -1,0 +1,240 @@
+package appstack_test
+
+import (
+	"strings"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
+)
+
+func init() {
+	stories["data: a stateful component comes up and settles"] = statefulComesUp
+	stories["data: removed and added again, with the same volume and password"] = removedAndAddedAgain
+	stories["data: deleted and made again"] = deletedAndMadeAgain
+	stories["data: deleted for good"] = deletedForGood
+	stories["data: renamed, with pods that run on"] = renamedData
+	stories["data: a rename that nobody said is one"] = unsaidRename
+	stories["data: a password that is gone is not made up"] = lostPassword
+	stories["data: a claim of somebody else"] = foreignClaim
+	stories["data: a pod of a broken revision is replaced by the fix"] = brokenRevision
+}
+
+const withData = `
+components:
+- name: db
+  stateful:
+    image: shop/db:1
+    ports: [{port: 3306}]
+    storage: [{name: data, mountPath: /data, size: 1Gi}]
+    credentials: [{key: password, env: PASSWORD}]
+- name: web
+  bindings: [{component: db}]
+  service: {image: "shop/web:1"}
+`
+
+func (w *world) set(name string) *appsv1.StatefulSet {
+	return stage.Find(w.World, &appsv1.StatefulSet{ObjectMeta: w.meta(name)})
+}
+
+func (w *world) claim(name string) *corev1.PersistentVolumeClaim {
+	return stage.Find(w.World, &corev1.PersistentVolumeClaim{ObjectMeta: w.meta(name)})
+}
+
+func (w *world) credentials(name string) *corev1.Secret {
+	return stage.Find(w.World, &corev1.Secret{ObjectMeta: w.meta(name)})
+}
+
+func (w *world) pod(name string) *corev1.Pod {
+	return stage.Find(w.World, &corev1.Pod{ObjectMeta: w.meta(name)})
+}
+
+// treasure is what must never change.
+type treasure struct {
+	claim    types.UID
+	password string
+}
+
+// treasure of the database, which is called shop-db unless it was made with another name.
+func (w *world) treasure() treasure {
+	var t treasure
+	if c := w.claim("data-shop-db-0"); c != nil {
+		t.claim = c.UID
+	}
+	if s := w.credentials("shop-db-auth"); s != nil {
+		t.password = string(s.Data["password"])
+	}
+	return t
+}
+
+func statefulComesUp(w *world) {
+	w.create(withData)
+	w.becomesReady()
+	set, claim, secret := w.set("shop-db"), w.claim("data-shop-db-0"), w.credentials("shop-db-auth")
+	w.Expect(set.Spec.PodManagementPolicy).To(Equal(appsv1.ParallelPodManagement))
+	w.Expect(set.Spec.ServiceName).To(Equal("shop-db-headless"))
+	w.Expect(w.service("shop-db-headless").Spec.ClusterIP).To(Equal("None"))
+	w.Expect(w.service("shop-db").Spec.Selector).To(Equal(set.Spec.Selector.MatchLabels))
+	w.Expect(claim.OwnerReferences).To(BeEmpty())
+	w.Expect(secret.OwnerReferences).To(BeEmpty())
+	for _, labels := range []map[string]string{claim.Labels, secret.Labels} {
+		w.Expect(labels).To(And(
+			HaveKeyWithValue(appsapi.LabelOwnerUID, string(w.stack().UID)), HaveKeyWithValue(appsapi.LabelOwnerKind, "AppStack"),
+			HaveKeyWithValue(appsapi.LabelInstance, "shop"), HaveKeyWithValue(appsapi.LabelComponent, "db"),
+			HaveKeyWithValue(appsapi.LabelWorkload, "statefulset-shop-db"), Not(HaveKey(appsapi.LabelRetained))))
+	}
+	w.Expect(secret.Data["password"]).To(MatchRegexp("^[A-Za-z0-9]{32}$"))
+	w.Expect(w.pod("shop-db-0").Spec.Containers[0].Env).To(ContainElement(HaveField("Name", "PASSWORD")))
+	w.Expect(w.stack().Status.Components[0]).To(And(
+		HaveField("Type", appsapi.ComponentStateful), HaveField("ResourceName", "shop-db"), HaveField("Ready", int32(1)), HaveField("Wanted", int32(1))))
+	w.Settles(w.stack(), set, claim, secret, w.service("shop-db"))
+}
+
+func (w *world) without(component string) {
+	w.edit(func(s *appsapi.AppStackSpec) {
+		for i := range s.Components {
+			if s.Components[i].Name == component {
+				s.Components = append(s.Components[:i], s.Components[i+1:]...)
+				break
+			}
+		}
+		for i := range s.Components {
+			s.Components[i].Bindings = nil
+		}
+	})
+}
+
+func removedAndAddedAgain(w *world) {
+	w.create(withData)
+	w.becomesReady()
+	before, db := w.treasure(), w.stack().Spec.Components[0]
+
+	w.without("db")
+	w.becomesReady()
+	w.Eventually(func() *appsv1.StatefulSet { return w.set("shop-db") }, "20s").Should(BeNil())
+	w.Eventually(func() []appsapi.Retained { return w.stack().Status.Retained }, "20s").Should(ConsistOf(
+		And(HaveField("Kind", "PersistentVolumeClaim"), HaveField("Name", "data-shop-db-0"), HaveField("Component", "db"),
+			HaveField("Remove", ContainSubstring("kubectl delete persistentvolumeclaim data-shop-db-0 -n "+w.NS))),
+		And(HaveField("Kind", "Secret"), HaveField("Name", "shop-db-auth"))))
+	w.Eventually(func() map[string]string { return w.claim("data-shop-db-0").Labels }, "20s").Should(HaveKeyWithValue(appsapi.LabelRetained, "true"))
+	w.Eventually(func() []string { return w.Events("AppStack", "shop") }, "20s").Should(ContainElement("DataRetained"))
+	w.Expect(w.treasure()).To(Equal(before))
+
+	w.edit(func(s *appsapi.AppStackSpec) { s.Components = append(s.Components, db) })
+	w.becomesReady()
+	w.Expect(w.treasure()).To(Equal(before))
+	w.Expect(w.claim("data-shop-db-0").Labels).NotTo(HaveKey(appsapi.LabelRetained))
+	w.Expect(w.credentials("shop-db-auth").Labels).NotTo(HaveKey(appsapi.LabelRetained))
+	w.Expect(w.stack().Status.Retained).To(BeEmpty())
+}
+
+func deletedAndMadeAgain(w *world) {
+	w.create(withData)
+	w.becomesReady()
+	before, uid := w.treasure(), w.stack().UID
+	w.Expect(w.Delete(w.Context(), w.stack())).To(Succeed())
+	w.Eventually(w.stack, "60s").Should(BeNil())
+	w.Expect(w.set("shop-db")).To(BeNil())
+	w.Expect(w.treasure()).To(Equal(before))
+	w.Expect(w.claim("data-shop-db-0").Labels).To(HaveKeyWithValue(appsapi.LabelRetained, "true"))
+
+	w.create(withData)
+	w.becomesReady()
+	w.Expect(w.stack().UID).NotTo(Equal(uid))
+	w.Expect(w.treasure()).To(Equal(before))
+	w.Expect(w.claim("data-shop-db-0").Labels).To(And(Not(HaveKey(appsapi.LabelRetained)), HaveKeyWithValue(appsapi.LabelOwnerUID, string(w.stack().UID))))
+}
+
+func deletedForGood(w *world) {
+	w.create("deletionPolicy: Delete\n" + withData)
+	w.becomesReady()
+	w.Expect(w.Delete(w.Context(), w.stack())).To(Succeed())
+	w.Eventually(w.stack, "60s").Should(BeNil())
+	w.Expect(w.treasure()).To(Equal(treasure{}))
+}
+
+func renamedData(w *world) {
+	w.create(withData)
+	w.becomesReady()
+	before, pod, set := w.treasure(), w.pod("shop-db-0").UID, w.set("shop-db").UID
+	w.edit(func(s *appsapi.AppStackSpec) {
+		s.Components[0].Name, s.Components[0].RenamedFrom = "database", "db"
+		s.Components[1].Bindings[0] = appsapi.Binding{Component: "database", EnvPrefix: "DB"}
+	})
+	w.becomesReady()
+	w.Eventually(func() *corev1.Service { return w.service("shop-db") }, "30s").Should(BeNil())
+	w.Expect(w.treasure()).To(Equal(before))
+	w.Expect(w.pod("shop-db-0").UID).To(Equal(pod), "the pod was restarted")
+	w.Expect(w.set("shop-db").UID).To(Equal(set))
+	w.Expect(w.service("shop-database")).NotTo(BeNil())
+	w.Expect(w.claim("data-shop-db-0").Labels).To(HaveKeyWithValue(appsapi.LabelComponent, "database"))
+	w.Expect(w.stack().Status.Components[0]).To(And(HaveField("Name", "database"), HaveField("ResourceName", "shop-db")))
+}
+
+func unsaidRename(w *world) {
+	w.create(withData)
+	w.becomesReady()
+	before := w.treasure()
+	w.edit(func(s *appsapi.AppStackSpec) {
+		s.Components[0].Name = "database"
+		s.Components[1].Bindings[0] = appsapi.Binding{Component: "database", EnvPrefix: "DB"}
+	})
+	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/DataConflict: "),
+		ContainSubstring(`would start empty beside PersistentVolumeClaim data-shop-db-0, which has the data of "db"`), ContainSubstring("renamedFrom: db")))
+	w.Expect(w.condition("Stalled")()).To(HavePrefix("True/DataConflict"))
+	w.Expect(w.set("shop-database")).To(BeNil())
+	w.Expect(w.treasure()).To(Equal(before))
+
+	w.Expect(w.Patch(w.Context(), w.claim("data-shop-db-0"), client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"apps.holdfast.dev/released":"true"}}}`)))).To(Succeed())
+	w.becomesReady()
+	w.Expect(w.set("shop-database")).NotTo(BeNil())
+	w.Expect(w.treasure()).To(Equal(before))
+}
+
+func lostPassword(w *world) {
+	w.create(withData)
+	w.becomesReady()
+	before, pod := w.treasure(), w.pod("shop-db-0").UID
+	w.Expect(w.Delete(w.Context(), w.credentials("shop-db-auth"))).To(Succeed())
+	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix(`False/CredentialsLost: Component "db": `), ContainSubstring("kubectl create secret generic shop-db-auth")))
+	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Image = "shop/db:2" })
+	w.Eventually(w.condition("Ready"), "20s").Should(HavePrefix("False/CredentialsLost"))
+	w.Expect(w.credentials("shop-db-auth")).To(BeNil())
+	w.Expect(w.pod("shop-db-0").UID).To(Equal(pod), "a pod that runs was replaced by one that could not start")
+
+	w.Expect(w.Create(w.Context(), &corev1.Secret{ObjectMeta: w.meta("shop-db-auth"), StringData: map[string]string{"password": before.password}})).To(Succeed())
+	w.becomesReady()
+	w.Expect(w.treasure()).To(Equal(before))
+}
+
+func foreignClaim(w *world) {
+	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	theirs := &corev1.PersistentVolumeClaim{ObjectMeta: w.meta("data-shop-db-0"), Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Resources: corev1.VolumeResourceRequirements{Requests: size}}}
+	w.Expect(w.Create(w.Context(), theirs)).To(Succeed())
+	w.create(withData)
+	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/NameConflict: PersistentVolumeClaim "), ContainSubstring("data-shop-db-0 exists and is not Holdfast's")))
+	w.Expect(w.set("shop-db")).To(BeNil())
+	w.Expect(w.credentials("shop-db-auth")).To(BeNil())
+
+	w.Expect(w.Patch(w.Context(), theirs, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"apps.holdfast.dev/adopt":"true"}}}`)))).To(Succeed())
+	w.becomesReady()
+	w.Expect(w.claim("data-shop-db-0").UID).To(Equal(theirs.UID))
+}
+
+func brokenRevision(w *world) {
+	w.create(strings.Replace(withData, "shop/db:1", "shop/db:1\n    replicas: 2", 1))
+	w.becomesReady()
+	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Image = "shop/db:missing" })
+	w.Eventually(w.condition("Ready"), "30s").Should(HavePrefix("False/ComponentDegraded"))
+	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Image = "shop/db:2" })
+	w.becomesReady()
+	w.Expect(w.pod("shop-db-1").Spec.Containers[0].Image).To(Equal("shop/db:2"))
+}

@@ -1,0 +1,31 @@
+package health
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+)
+
+// ofStatefulSet asks what is asked of a Deployment. A set never gives up by itself, so
+// there is no condition to look at.
+func ofStatefulSet(s *appsv1.StatefulSet) Verdict {
+	name, want := named("StatefulSet", s), replicasOf(s)
+	switch {
+	case s.DeletionTimestamp != nil:
+		return progressing(name + " is being deleted")
+	case s.Status.ObservedGeneration < s.Generation:
+	case want == 0 && s.Status.Replicas == 0:
+		return healthy(name + " has no pods, as declared")
+	case s.Status.UpdatedReplicas == want && s.Status.Replicas == want && s.Status.AvailableReplicas == want:
+		return healthy(name + " runs as declared")
+	}
+	if want == 0 {
+		return progressing(name + " waits for its pods to end")
+	}
+	return progressing(name + " waits for its pods to become ready")
+}
+
+func replicasOf(s *appsv1.StatefulSet) int32 {
+	if s.Spec.Replicas == nil {
+		return 1
+	}
+	return *s.Spec.Replicas
+}
