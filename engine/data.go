@@ -185,7 +185,13 @@ func uses(pod *corev1.Pod, k desired.Kept) bool {
 // all that used it is gone. It is over when nothing is left to say or to delete.
 func (r *reconciler[T]) settle(ctx context.Context, app T, owner desired.Owner, done *outcome) (over bool) {
 	specs := r.kind.Components(app)
-	kept, err := r.keptLive(ctx, owner, specs)
+	kept, err := r.kept(ctx, owner, specs)
+	if err == nil && !rollout.HasData(owner, desired.For(owner, specs, desired.Known{Kept: kept}), kept) {
+		return true
+	}
+	if err == nil {
+		kept, err = r.keptLive(ctx, owner, specs)
+	}
 	if err != nil {
 		done.failed = err
 		return false

@@ -25,7 +25,7 @@ func TestSchema(t *testing.T) {
 	converter := applyconfigurations.NewTypeConverter(clientgoscheme.Scheme)
 	s := schemaTest{T: t, seen: map[string]bool{}, fields: map[string]bool{}}
 	for _, child := range []runtime.Object{
-		&appsv1.Deployment{}, &corev1.Service{}, &corev1.ConfigMap{}, &batchv1.Job{}, &batchv1.CronJob{},
+		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &corev1.Service{}, &corev1.ConfigMap{}, &batchv1.Job{}, &batchv1.CronJob{},
 		&autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}, &networkingv1.Ingress{},
 	} {
 		kinds, _, err := clientgoscheme.Scheme.ObjectKinds(child)

@@ -46,22 +46,28 @@ func components(t *testing.T, spec string) []appsapi.Component {
 	return out
 }
 
-func TestGoldenStack(t *testing.T) {
-	var got bytes.Buffer
-	for _, c := range For(stack, components(t, stackSpec), Known{Contents: known}) {
-		for _, child := range c.Children {
-			got.WriteString("---\n")
-			got.Write(render(t, child, nil))
-		}
-	}
-	const file = "testdata/stack.yaml"
-	if *update {
-		must(os.WriteFile(file, got.Bytes(), 0o644))
-	}
-	want, err := os.ReadFile(file)
-	must(err)
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("a difference in a pod template restarts every user's pods (-want +got):\n%s", diff)
+func TestGoldenStacks(t *testing.T) {
+	for _, name := range []string{"stack.yaml", "data.yaml"} {
+		t.Run(name, func(t *testing.T) {
+			spec, err := os.ReadFile("testdata/specs/" + name)
+			must(err)
+			var got bytes.Buffer
+			for _, c := range For(stack, components(t, string(spec)), Known{Contents: known}) {
+				for _, child := range c.Children {
+					got.WriteString("---\n")
+					got.Write(render(t, child, nil))
+				}
+			}
+			file := "testdata/" + name
+			if *update {
+				must(os.WriteFile(file, got.Bytes(), 0o644))
+			}
+			want, err := os.ReadFile(file)
+			must(err)
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Errorf("a difference in a pod template restarts every user's pods (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

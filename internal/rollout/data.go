@@ -162,6 +162,7 @@ func (p *planner) unwanted(plan *Plan) {
 		}
 		switch mine := k.GetLabels()[appsapi.LabelOwnerUID] == string(p.Owner.UID); {
 		case k.Retained():
+		case mine && p.DeleteData && opens(k, p.Kept):
 		case mine && p.DeleteData && !conflict:
 			plan.Purge = append(plan.Purge, k)
 		case mine && !p.DeleteData:

@@ -83,6 +83,16 @@ func applied(child desired.Child, before Object) Object {
 		d.Generation = 2
 		d.Status = appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
 		return d
+	case desired.KindStatefulSet:
+		s := &appsv1.StatefulSet{}
+		must(json.Unmarshal(body, s))
+		n := int32(1)
+		if s.Spec.Replicas != nil {
+			n = *s.Spec.Replicas
+		}
+		s.Generation = 2
+		s.Status = appsv1.StatefulSetStatus{ObservedGeneration: 2, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
+		return s
 	case desired.KindJob:
 		j := &batchv1.Job{}
 		must(json.Unmarshal(body, j))

@@ -68,6 +68,10 @@ func (p *planner) storage(c *desired.Component, set *appsv1.StatefulSet, d *Data
 // empty says what to do about a claim that has no volume yet, and so no data, and asks for
 // something else than the spec. Kubernetes does not let it change its mind.
 func empty(s appsapi.StorageSpec, claim *corev1.PersistentVolumeClaim) *health.Verdict {
+	if claim.Status.Phase == corev1.ClaimLost {
+		return refused(appsapi.ReasonDataConflict, fmt.Sprintf("The volume of PersistentVolumeClaim %s/%s is gone: there is no PersistentVolume %s. Restore that from a backup of the cluster or of the storage",
+			claim.Namespace, claim.Name, claim.Spec.VolumeName))
+	}
 	if sameClaim(s, claim.Spec) {
 		return nil // its pod tells what it waits for
 	}

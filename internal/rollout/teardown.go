@@ -57,7 +57,7 @@ func Settle(owner desired.Owner, components []desired.Component, kept []desired.
 	add := func(k desired.Kept, want map[string]string) {
 		want[appsapi.LabelRetained] = "true"
 		switch uid := k.GetLabels()[appsapi.LabelOwnerUID]; {
-		case k.Retained(), uid != "" && uid != string(owner.UID):
+		case k.Retained(), uid != "" && uid != string(owner.UID), purge && opens(k, kept):
 		case purge && uid != "":
 			out = append(out, Settled{Labels{k, want}, true})
 		case purge: // it has to say first whose it is
@@ -78,6 +78,12 @@ func Settle(owner desired.Owner, components []desired.Component, kept []desired.
 		add(k, maps.Clone(k.GetLabels()))
 	}
 	return out
+}
+
+// opens says whether a Secret has the passwords to data that is still there: they go after
+// it.
+func opens(k desired.Kept, kept []desired.Kept) bool {
+	return k.Claim == nil && slices.ContainsFunc(kept, func(o desired.Kept) bool { return o.Claim != nil && o.Workload() == k.Workload() })
 }
 
 // HasData says whether there is data whose fate has to be settled before its application

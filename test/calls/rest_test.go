@@ -55,9 +55,9 @@ func (s *stage) restart() {
 // watched is what the operator keeps a copy of, each fetched once.
 var watched = []string{
 	"appservices.apps.holdfast.dev", "appstacks.apps.holdfast.dev",
-	"deployments.apps", "services", "jobs.batch", "cronjobs.batch", "controllerrevisions.apps",
+	"deployments.apps", "statefulsets.apps", "services", "jobs.batch", "cronjobs.batch", "controllerrevisions.apps",
 	"horizontalpodautoscalers.autoscaling", "poddisruptionbudgets.policy", "ingresses.networking.k8s.io",
-	"pods", "configmaps", "secrets",
+	"pods", "configmaps", "secrets", "persistentvolumeclaims",
 	"configmaps", // that they exist, and the content of our own
 }
 
