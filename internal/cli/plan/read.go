@@ -16,6 +16,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/kinds"
 )
 
 // application is what a document of the manifest says.
@@ -108,19 +109,16 @@ func decoder() runtime.Decoder {
 	return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Yaml: true, Strict: true})
 }
 
-// mapped is what the controllers make of their kinds, see internal/controller.
+// mapped is what the operator makes of the object.
 func mapped(obj runtime.Object) (*application, error) {
 	var a application
 	switch o := obj.(type) {
 	case *appsapi.AppService:
 		a.owner = desired.Owner{Namespace: o.Namespace, Name: o.Name}
-		a.components = []appsapi.Component{{Name: o.Name, ResourceName: o.Name, Suspend: o.Spec.Suspend, Service: &o.Spec.ServiceComponent}}
+		a.components = kinds.AppService(o)
 	case *appsapi.AppStack:
 		a.owner = desired.Owner{Namespace: o.Namespace, Name: o.Name}
-		for _, c := range o.Spec.Components {
-			c.Suspend = c.Suspend || o.Spec.Suspend
-			a.components = append(a.components, c)
-		}
+		a.components = kinds.AppStack(o)
 	default:
 		return nil, fmt.Errorf("%s is no application; give an AppStack or an AppService", obj.GetObjectKind().GroupVersionKind().Kind)
 	}

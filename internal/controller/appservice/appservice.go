@@ -10,6 +10,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/kinds"
 )
 
 // +kubebuilder:rbac:groups=apps.holdfast.dev,resources=appservices,verbs=get;list;watch
@@ -20,19 +21,9 @@ import (
 func Setup(mgr ctrl.Manager, o engine.Options) error {
 	return engine.Setup(mgr, engine.Kind[*appsapi.AppService]{
 		New:        func() *appsapi.AppService { return &appsapi.AppService{} },
-		Components: components,
+		Components: kinds.AppService,
 		Report:     report,
 	}, o)
-}
-
-// components is the one component, whose children are named like the object.
-func components(app *appsapi.AppService) []engine.Component {
-	return []engine.Component{{
-		Name:         app.Name,
-		ResourceName: app.Name,
-		Suspend:      app.Spec.Suspend,
-		Service:      &app.Spec.ServiceComponent,
-	}}
 }
 
 func report(app *appsapi.AppService, components []engine.ComponentStatus) {

@@ -8,6 +8,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/kinds"
 )
 
 // +kubebuilder:rbac:groups=apps.holdfast.dev,resources=appstacks,verbs=get;list;watch;patch
@@ -18,20 +19,10 @@ import (
 func Setup(mgr ctrl.Manager, o engine.Options) error {
 	return engine.Setup(mgr, engine.Kind[*appsapi.AppStack]{
 		New:            func() *appsapi.AppStack { return &appsapi.AppStack{} },
-		Components:     components,
+		Components:     kinds.AppStack,
 		DeletionPolicy: func(stack *appsapi.AppStack) appsapi.DeletionPolicy { return stack.Spec.DeletionPolicy },
 		History:        history,
 	}, o)
-}
-
-// components are those of the spec; suspending the stack suspends each.
-func components(stack *appsapi.AppStack) []engine.Component {
-	out := make([]engine.Component, len(stack.Spec.Components))
-	for i, c := range stack.Spec.Components {
-		c.Suspend = c.Suspend || stack.Spec.Suspend
-		out[i] = c
-	}
-	return out
 }
 
 // history remembers what runs: not whether hands are off, nor how much is remembered.
