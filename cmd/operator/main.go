@@ -28,6 +28,7 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/controller/appservice"
 	"github.com/holdfast-dev/holdfast/internal/controller/appstack"
+	"github.com/holdfast-dev/holdfast/internal/controller/cloudmanager"
 )
 
 // version is set by the linker.
@@ -147,7 +148,7 @@ func newManager(o options) (ctrl.Manager, error) {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), appsapi.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	kinds := []engine.Object{&appsapi.AppService{}, &appsapi.AppStack{}}
+	kinds := []engine.Object{&appsapi.AppService{}, &appsapi.AppStack{}, &appsapi.CloudManager{}}
 	mapper, err := engine.Mapper(scheme, kinds...)
 	if err != nil {
 		return nil, err
@@ -172,7 +173,7 @@ func newManager(o options) (ctrl.Manager, error) {
 		return nil, fmt.Errorf("create manager: %w", err)
 	}
 	settings := engine.Options{Workers: o.workers, MaxBackoff: o.maxBackoff, Namespace: o.ownNamespace()}
-	if err := errors.Join(appservice.Setup(mgr, settings), appstack.Setup(mgr, settings)); err != nil {
+	if err := errors.Join(appservice.Setup(mgr, settings), appstack.Setup(mgr, settings), cloudmanager.Setup(mgr, settings)); err != nil {
 		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {

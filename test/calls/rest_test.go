@@ -54,7 +54,7 @@ func (s *stage) restart() {
 
 // watched is what the operator keeps a copy of, each fetched once.
 var watched = []string{
-	"appservices.apps.holdfast.dev", "appstacks.apps.holdfast.dev",
+	"appservices.apps.holdfast.dev", "appstacks.apps.holdfast.dev", "cloudmanagers.apps.holdfast.dev",
 	"deployments.apps", "statefulsets.apps", "services", "jobs.batch", "cronjobs.batch", "controllerrevisions.apps",
 	"horizontalpodautoscalers.autoscaling", "poddisruptionbudgets.policy", "ingresses.networking.k8s.io",
 	"pods", "configmaps", "secrets", "persistentvolumeclaims",

@@ -32,8 +32,9 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE",
 		Short: "Print the order in which an application is created and deleted",
-		Long: `Print the order in which an AppStack or AppService is created and deleted, and what of it
-would be applied at once in an empty cluster. No cluster is asked.`,
+		Long: `Print the order in which an application (an AppStack, an AppService or a CloudManager) is
+created and deleted, and what of it would be applied at once in an empty cluster. No cluster
+is asked.`,
 		Example: `  kubectl holdfast plan -f shop.yaml
   kubectl get appstack shop -o yaml | kubectl holdfast plan -f -`,
 		Args: cobra.NoArgs,

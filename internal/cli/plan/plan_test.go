@@ -79,6 +79,12 @@ func TestSamples(t *testing.T) {
 			"AppStack shop, 3 components\n", "  applied at once  migrate\n", "  waiting          api for migrate, web for api\n",
 			"\nDeletion goes the other way: web, then api, then migrate.\n",
 		},
+		"cloudmanager.yaml": {
+			"CloudManager cloudmanager-sample, 3 components\n", "1     db  ", "2     identity  ", "3     front  ",
+			"Deployment cm-identity  ", "Deployment ake-front, Service ake-front  ",
+			"  applied at once  db\n", "  waiting          identity for db, front for identity\n",
+			"\nDeletion goes the other way: front, then identity, then db.\n",
+		},
 	}
 	for file, want := range cases {
 		t.Run(file, func(t *testing.T) {
@@ -116,19 +122,19 @@ func TestErrors(t *testing.T) {
 		},
 		"not an object": {
 			manifest: "hello\n",
-			want:     "standard input: document 1: apiVersion and kind are missing or wrong; begin it with apiVersion: apps.holdfast.dev/v1alpha1 and kind: AppStack or AppService",
+			want:     "standard input: document 1: apiVersion and kind are missing or wrong; begin it with apiVersion: apps.holdfast.dev/v1alpha1 and kind: AppStack, AppService or CloudManager",
 		},
 		"an apiVersion that is none": {
 			manifest: "{apiVersion: a/b/c, kind: AppStack}",
-			want:     "standard input: document 1: apiVersion and kind are missing or wrong; begin it with apiVersion: apps.holdfast.dev/v1alpha1 and kind: AppStack or AppService",
+			want:     "standard input: document 1: apiVersion and kind are missing or wrong; begin it with apiVersion: apps.holdfast.dev/v1alpha1 and kind: AppStack, AppService or CloudManager",
 		},
 		"a version that is not there": {
 			manifest: "{apiVersion: apps.holdfast.dev/v2, kind: AppStack}",
-			want:     "standard input: document 1: apps.holdfast.dev/v2 AppStack is not known; use apps.holdfast.dev/v1alpha1, and kind AppStack or AppService",
+			want:     "standard input: document 1: apps.holdfast.dev/v2 AppStack is not known; use apps.holdfast.dev/v1alpha1, and kind AppStack, AppService or CloudManager",
 		},
 		"a list": {
 			manifest: "{apiVersion: apps.holdfast.dev/v1alpha1, kind: AppStackList, items: []}",
-			want:     "standard input: document 1: AppStackList is no application; give an AppStack or an AppService",
+			want:     "standard input: document 1: AppStackList is no application; give an AppStack, AppService or CloudManager",
 		},
 		"no name": {
 			manifest: "{apiVersion: apps.holdfast.dev/v1alpha1, kind: AppService, spec: {image: x}}",
@@ -144,19 +150,23 @@ func TestErrors(t *testing.T) {
 		},
 		"a component of no type": {
 			manifest: head + "  - {name: a}\n",
-			want:     `standard input: document 1: component "a" is not exactly one of service and job; say what it is`,
+			want:     `standard input: document 1: component "a" is not exactly one of service, stateful and job; say what it is`,
 		},
 		"a component of two types": {
 			manifest: head + "  - {name: a, service: {image: x}, job: {image: x}}\n",
-			want:     `standard input: document 1: component "a" is not exactly one of service and job; say what it is`,
+			want:     `standard input: document 1: component "a" is not exactly one of service, stateful and job; say what it is`,
 		},
 		"nothing in it": {
 			manifest: "# only a comment\n",
-			want:     "standard input: there is no AppStack or AppService in it; give a manifest of one",
+			want:     "standard input: there is no AppStack, AppService or CloudManager in it; give a manifest of one",
+		},
+		"a wrong field of a CloudManager": {
+			manifest: "{apiVersion: apps.holdfast.dev/v1alpha1, kind: CloudManager, metadata: {name: cm}, spec: {db: {rootPassword: x}}}",
+			want:     `standard input: document 1: strict decoding error: unknown field "spec.db.rootPassword"; kubectl explain cloudmanager.spec lists the fields there are`,
 		},
 		"nothing of ours in it": {
 			manifest: "{apiVersion: v1, kind: ConfigMap}",
-			want:     "standard input: there is no AppStack or AppService in it; give a manifest of one",
+			want:     "standard input: there is no AppStack, AppService or CloudManager in it; give a manifest of one",
 		},
 	}
 	for name, tc := range cases {

@@ -64,10 +64,13 @@ func read(file string, in io.Reader, errOut io.Writer) ([]application, error) {
 		}
 	}
 	if len(out)+len(errs) == 0 {
-		return nil, fmt.Errorf("%s: there is no AppStack or AppService in it; give a manifest of one", name)
+		return nil, fmt.Errorf("%s: there is no %s in it; give a manifest of one", name, ours)
 	}
 	return out, errors.Join(errs...)
 }
+
+// ours are the kinds that can be planned.
+const ours = "AppStack, AppService or CloudManager"
 
 // errNotOurs marks documents of other API groups.
 var errNotOurs = errors.New("is not Holdfast's")
@@ -89,13 +92,13 @@ func decode(document []byte) (*application, error) {
 	gv, err := schema.ParseGroupVersion(head.APIVersion)
 	switch {
 	case err != nil || head.APIVersion == "" || head.Kind == "":
-		return nil, fmt.Errorf("apiVersion and kind are missing or wrong; begin it with apiVersion: %s and kind: AppStack or AppService", appsapi.GroupVersion)
+		return nil, fmt.Errorf("apiVersion and kind are missing or wrong; begin it with apiVersion: %s and kind: %s", appsapi.GroupVersion, ours)
 	case gv.Group != appsapi.GroupName:
 		return nil, fmt.Errorf("(%s) %w", head.Kind, errNotOurs)
 	}
 	obj, _, err := decoder().Decode(document, nil, nil)
 	if runtime.IsNotRegisteredError(err) {
-		return nil, fmt.Errorf("%s %s is not known; use %s, and kind AppStack or AppService", head.APIVersion, head.Kind, appsapi.GroupVersion)
+		return nil, fmt.Errorf("%s %s is not known; use %s, and kind %s", head.APIVersion, head.Kind, appsapi.GroupVersion, ours)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w; kubectl explain %s.spec lists the fields there are", err, strings.ToLower(head.Kind))
@@ -119,8 +122,11 @@ func mapped(obj runtime.Object) (*application, error) {
 	case *appsapi.AppStack:
 		a.owner = desired.Owner{Namespace: o.Namespace, Name: o.Name}
 		a.components = kinds.AppStack(o)
+	case *appsapi.CloudManager:
+		a.owner = desired.Owner{Namespace: o.Namespace, Name: o.Name}
+		a.components = kinds.CloudManager(o)
 	default:
-		return nil, fmt.Errorf("%s is no application; give an AppStack or an AppService", obj.GetObjectKind().GroupVersionKind().Kind)
+		return nil, fmt.Errorf("%s is no application; give an %s", obj.GetObjectKind().GroupVersionKind().Kind, ours)
 	}
 	a.owner.APIVersion, a.owner.Kind = obj.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
 	a.owner.UID = "plan" // the API server gives the real one
@@ -139,8 +145,14 @@ func (a application) check() error {
 		if c.Name == "" {
 			return errors.New("a component has no name; give it one")
 		}
-		if (c.Service == nil) == (c.Job == nil) {
-			return fmt.Errorf("component %q is not exactly one of service and job; say what it is", c.Name)
+		types := 0
+		for _, set := range []bool{c.Service != nil, c.Stateful != nil, c.Job != nil} {
+			if set {
+				types++
+			}
+		}
+		if types != 1 {
+			return fmt.Errorf("component %q is not exactly one of service, stateful and job; say what it is", c.Name)
 		}
 	}
 	return nil

@@ -53,6 +53,8 @@ func (w *world) follows(page string) {
 			switch obj.GetKind() {
 			case "AppStack":
 				w.BecomesReady(&appsapi.AppStack{ObjectMeta: w.meta(obj.GetName())})
+			case "CloudManager":
+				w.BecomesReady(&appsapi.CloudManager{ObjectMeta: w.meta(obj.GetName())})
 			case "AppService":
 				app := &appsapi.AppService{ObjectMeta: w.meta(obj.GetName())}
 				if _, gateway, _ := unstructured.NestedMap(obj.Object, "spec", "expose", "gatewayRef"); gateway {
