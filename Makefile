@@ -10,7 +10,7 @@ export GOFLAGS := -trimpath -buildvcs=false
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TOOL := hack/tool.sh
 # Modules of the repository that hold code of ours (test/cluster/parts only pin what is built from elsewhere).
-MODULES := . test/cluster
+MODULES := . test/cluster examples/own-kind
 GO_BUILD := go build -ldflags "-s -w -X main.version=$(VERSION)"
 ARCH := $(shell go env GOARCH)
 # The operator's image, as manifests name it: make image dist IMAGE=registry.example.com/holdfast/operator:1
@@ -40,6 +40,8 @@ generate: ## Regenerate everything that is generated
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
 	$(TOOL) controller-gen rbac:roleName=holdfast-operator paths=./cmd/... paths=./engine/... paths=./internal/controller/... output:rbac:dir=config/rbac
 	$(TOOL) controller-gen rbac:roleName=holdfast-operator paths=./engine/... paths=./internal/controller/... output:rbac:dir=config/rbac/namespaced
+	cd examples/own-kind && $(CURDIR)/$(TOOL) controller-gen object crd rbac:roleName=guestbook-operator \
+	  paths=. paths=github.com/holdfast-dev/holdfast/engine output:crd:dir=config/crd output:rbac:dir=config
 	hack/update-codegen.sh
 	for m in $(MODULES); do (cd $$m && go mod tidy); done
 
@@ -76,6 +78,7 @@ test-api: assets ## Run what needs an API server, with the race detector
 	CGO_ENABLED=1 go test -race $$(go list ./... | grep -vE '$(STORIES)')
 	go test -run Interleavings ./engine
 	go test $$(go list ./... | grep -E '$(BESIDE)')
+	cd examples/own-kind && go test ./...
 	go test -p 1 $$(go list ./... | grep -E '$(STORIES)' | grep -vE '$(BESIDE)|/test/e2e')
 
 .PHONY: test-e2e

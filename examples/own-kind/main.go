@@ -1,0 +1,59 @@
+// Command own-kind is an operator for a kind of one's own, Guestbook, on Holdfast's engine:
+// types.go says what a Guestbook is, guestbook.go what it consists of, and this file runs it.
+package main
+
+import (
+	"context"
+	"log"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/holdfast-dev/holdfast/engine"
+)
+
+// +kubebuilder:rbac:groups=example.com,resources=guestbooks,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=example.com,resources=guestbooks/status,verbs=patch
+// +kubebuilder:rbac:groups=example.com,resources=guestbooks/finalizers,verbs=update
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=holdfast-system,resources=leases,verbs=create;get;update
+// +kubebuilder:rbac:groups="",namespace=holdfast-system,resources=events,verbs=create;patch
+
+func main() {
+	ctrl.SetLogger(klog.Background())
+	if err := run(ctrl.SetupSignalHandler(), ctrl.GetConfigOrDie()); err != nil {
+		log.Fatalln("own-kind:", err)
+	}
+}
+
+// run looks after Guestbooks until ctx ends.
+func run(ctx context.Context, cfg *rest.Config) error {
+	scheme := runtime.NewScheme()
+	addToScheme(scheme)
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return err
+	}
+	// It knows the kinds by heart: the program waits for an API server instead of ending.
+	mapper, err := engine.Mapper(scheme, &Guestbook{})
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(engine.Patient(cfg), ctrl.Options{
+		Scheme: scheme, NewCache: engine.NewCache(), Metrics: metricsserver.Options{BindAddress: "0"},
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
+		LeaderElection: true, LeaderElectionID: "guestbook-operator", LeaderElectionNamespace: "holdfast-system",
+	})
+	if err != nil {
+		return err
+	}
+	kind := engine.Kind[*Guestbook]{New: func() *Guestbook { return &Guestbook{} }, Components: components}
+	if err := engine.Setup(mgr, kind, engine.Options{}); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
