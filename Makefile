@@ -72,7 +72,7 @@ test: ## Run everything that needs no cluster
 # it in the tests too, or beside each other, they would mostly measure themselves.
 STORIES := /internal/controller/|/test/
 # Tests of the whole that do not mind each other.
-BESIDE := /test/(arrows|docs|install|misuse|schemawalk)
+BESIDE := /test/(arrows|docs|install|misuse|policy|schemawalk)
 .PHONY: test-api
 test-api: assets ## Run what needs an API server, with the race detector
 	CGO_ENABLED=1 go test -race $$(go list ./... | grep -vE '$(STORIES)')

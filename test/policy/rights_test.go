@@ -1,0 +1,202 @@
+package policy_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// specs are what users write, by what it is.
+var specs = map[string]struct {
+	object   string
+	makes    []string
+	accounts []string
+	// edited is a field that an update changes, to a value that no other update gave it.
+	edited []string
+	value  func(n int) any
+}{
+	"AppService, bare": {
+		object: `
+kind: AppService
+spec: {image: example.com/web:1, replicas: 3, disruption: {budget: None}}
+`,
+		makes:  []string{"pods", "deployments.apps"},
+		edited: []string{"spec", "image"},
+		value:  image,
+	},
+	"AppService, whole": {
+		object: `
+kind: AppService
+spec:
+  image: example.com/web:1
+  ports: [{port: 80}]
+  autoscaling: {minReplicas: 2, maxReplicas: 4, targetCPUUtilization: 70}
+  expose: {hostnames: [shop.example.com], ingressClassName: nginx}
+  config: {files: [{path: /etc/web.yaml, content: "a: 1"}]}
+  serviceAccountName: robot
+`,
+		makes: []string{
+			"pods", "deployments.apps", "services", "configmaps", "horizontalpodautoscalers.autoscaling",
+			"poddisruptionbudgets.policy", "ingresses.networking.k8s.io",
+		},
+		accounts: []string{"robot"},
+		edited:   []string{"spec", "image"},
+		value:    image,
+	},
+	"AppStack, of a job": {
+		object: `
+kind: AppStack
+spec:
+  components:
+  - name: migrate
+    job: {image: example.com/web:1, serviceAccountName: robot}
+`,
+		makes:    []string{"pods", "jobs.batch"},
+		accounts: []string{"robot"},
+		edited:   []string{"spec", "revisionHistoryLimit"},
+		value:    func(n int) any { return n + 1 },
+	},
+	"AppStack, whole": {
+		object: `
+kind: AppStack
+spec:
+  components:
+  - name: db
+    stateful:
+      image: example.com/db:1
+      storage: [{name: data, mountPath: /data, size: 1Gi}]
+      credentials: [{key: password}]
+      serviceAccountName: robot
+  - name: nightly
+    job: {image: example.com/web:1, schedule: "@daily", config: {files: [{path: /etc/job.yaml, content: "a: 1"}]}}
+  - name: web
+    service:
+      image: example.com/web:1
+      replicas: 2
+      ports: [{port: 80}]
+      expose: {hostnames: [shop.example.com], gatewayRef: {name: web}}
+      serviceAccountName: robot
+`,
+		makes: []string{
+			"pods", "deployments.apps", "statefulsets.apps", "persistentvolumeclaims", "cronjobs.batch", "services",
+			"secrets", "configmaps", "poddisruptionbudgets.policy", "httproutes.gateway.networking.k8s.io",
+		},
+		accounts: []string{"robot"},
+		edited:   []string{"spec", "revisionHistoryLimit"},
+		value:    func(n int) any { return n + 1 },
+	},
+	"CloudManager": {
+		object: `
+kind: CloudManager
+spec:
+  front: {deployment: {image: "example.com/front:1"}}
+  identity: {deployment: {image: "example.com/identity:1"}}
+  db: {statefulSet: {image: "example.com/db:1", storage: {size: 1Gi}}}
+`,
+		makes:  []string{"pods", "deployments.apps", "statefulsets.apps", "persistentvolumeclaims", "services", "secrets"},
+		edited: []string{"spec", "front", "deployment", "image"},
+		value:  image,
+	},
+}
+
+// slug is the beginning of a name.
+func slug(spec string) string {
+	return strings.ToLower(strings.NewReplacer(",", "", " ", "-").Replace(spec)) + "-"
+}
+
+func image(n int) any { return fmt.Sprintf("example.com/web:%d", n+2) }
+
+// missing is the first right that a user would need and does not have, as it is said.
+func missing(u user, makes, accounts []string) string {
+	for _, kind := range children {
+		if slices.Contains(makes, kind) && !slices.Contains(u.may, kind) {
+			return "create " + kind
+		}
+	}
+	for _, account := range accounts {
+		if !slices.Contains(u.accounts, account) && !slices.Contains(u.accounts, anybody) {
+			return fmt.Sprintf("impersonate ServiceAccount %q", account)
+		}
+	}
+	return ""
+}
+
+// rights lets every user create and change every spec: exactly those pass who may create all
+// that the spec makes, and run pods as those whom it names.
+func rights(w *world) {
+	for _, name := range sorted(specs) {
+		spec := specs[name]
+		target := inShop(w.t, spec.object, slug(name)+"target")
+		w.create(target)
+		for n, u := range users() {
+			want, c := missing(u, spec.makes, spec.accounts), w.as(u.name)
+			mine := inShop(w.t, spec.object, slug(name)+u.name)
+			w.verdict(u, "creates "+name, want, c.Create(w.t.Context(), mine))
+			w.verdict(u, "changes "+name, want, c.Patch(w.t.Context(), target.DeepCopy(), merge(w.t, spec.value(n), spec.edited...)))
+		}
+	}
+}
+
+// verdict holds what a user was told against the right that is missing.
+func (w *world) verdict(u user, does, missing string, err error) {
+	w.t.Helper()
+	w.t.Logf("%s %s: %v", u.name, does, err)
+	if missing == "" {
+		w.Expect(err).NotTo(HaveOccurred(), "%s %s", u.name, does)
+		return
+	}
+	w.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s %s without the right to %s: %v", u.name, does, missing, err)
+	w.Expect(err.Error()).To(And(
+		ContainSubstring("ValidatingAdmissionPolicy '"+rightsPolicy+"'"),
+		ContainSubstring("user %q may not %s in namespace \"shop\", but ", u.name, missing),
+		MatchRegexp("; ask an administrator of the namespace for that right, which .* has, or let somebody write this who has it$"),
+	), "%s %s", u.name, does)
+}
+
+// verbs tries every way to write.
+func verbs(w *world) {
+	manifest := specs["AppService, bare"].object
+	target := inShop(w.t, manifest, "verbs")
+	w.create(target)
+	writer, ctx := w.as("writer"), w.t.Context()
+
+	changed := target.DeepCopy()
+	changed.Object["spec"].(map[string]any)["image"] = "example.com/web:2"
+	applied := inShop(w.t, manifest, "applied")
+	appliedOver := inShop(w.t, manifest, "verbs")
+	appliedOver.Object["spec"].(map[string]any)["image"] = "example.com/web:2"
+	for how, err := range map[string]error{
+		"create":              writer.Create(ctx, inShop(w.t, manifest, "created")),
+		"update":              writer.Update(ctx, changed),
+		"patch":               writer.Patch(ctx, target.DeepCopy(), merge(w.t, "example.com/web:2", "spec", "image")),
+		"apply something new": writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("writer")),
+		"apply over it":       writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(appliedOver), client.FieldOwner("writer"), client.ForceOwnership),
+	} {
+		w.Expect(refusal(err)).To(ContainSubstring(`user "writer" may not create pods`), how)
+	}
+}
+
+// metadata shows what somebody without further rights may do: everything that makes nothing.
+func metadata(w *world) {
+	writer, ctx := w.as("writer"), w.t.Context()
+	for name, spec := range specs {
+		target := inShop(w.t, spec.object, slug(name)+"metadata")
+		w.create(target)
+		for what, err := range map[string]error{
+			"label":            writer.Patch(ctx, target.DeepCopy(), merge(w.t, "red", "metadata", "labels", "team")),
+			"set a finalizer":  writer.Patch(ctx, target.DeepCopy(), merge(w.t, []string{"example.com/wait"}, "metadata", "finalizers")),
+			"write the status": writer.Status().Patch(ctx, target.DeepCopy(), merge(w.t, 7, "status", "observedGeneration")),
+			"delete":           writer.Delete(ctx, target.DeepCopy()),
+		} {
+			w.Expect(err).NotTo(HaveOccurred(), "%s %s", what, name)
+		}
+		w.Expect(writer.Patch(ctx, target.DeepCopy(), merge(w.t, nil, "metadata", "finalizers"))).To(Succeed(), "let %s go", name)
+	}
+	scaled := inShop(w.t, specs["AppService, bare"].object, "scaled")
+	w.create(scaled)
+	w.Expect(writer.SubResource("scale").Patch(ctx, scaled, merge(w.t, 5, "spec", "replicas"))).To(Succeed(), "the right to scale is one of its own")
+}
