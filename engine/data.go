@@ -60,6 +60,11 @@ func (r *reconciler[T]) begin(ctx context.Context, app T, owner desired.Owner, o
 			return err
 		}
 		done.changes = append(done.changes, change{c.Name, desired.ID{Kind: desired.KindSecret, Name: c.Data.Secret}, apply.Created})
+		for _, credential := range c.Data.Credentials {
+			if credential.Value != "" {
+				done.told = append(done.told, plainPassword(c.Name, c.Data.Secret, credential.Key))
+			}
+		}
 	}
 	return nil
 }

@@ -59,6 +59,12 @@ func trouble(reason, message string) occurrence {
 	return occurrence{corev1.EventTypeWarning, reason, "Reconcile", message, ""}
 }
 
+// plainPassword is told once, when the password is copied to where it belongs.
+func plainPassword(component, secret, key string) occurrence {
+	return occurrence{corev1.EventTypeWarning, "PasswordInSpec", "Create", fmt.Sprintf("The credential %q of component %q is in the spec, where everybody can read it who may read the object; "+
+		"it was copied into Secret %s. Better name a Secret, or leave it out and have one generated", key, component, secret), component}
+}
+
 func fight(namespace string, id desired.ID) occurrence {
 	return occurrence{corev1.EventTypeWarning, "RepairThrottled", "Repair", quarrel(namespace, id), ""}
 }
@@ -91,6 +97,7 @@ func occurrences(namespace string, done outcome, before, after *appsapi.Applicat
 			out = append(out, kind.tell(component, children[component]))
 		}
 	}
+	out = append(out, done.told...)
 	for _, id := range done.fights {
 		out = append(out, fight(namespace, id))
 	}

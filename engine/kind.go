@@ -30,6 +30,9 @@ type Kind[T Object] struct {
 	// Report writes into the status of the object what its kind shows beyond
 	// ApplicationStatus and StackStatus; nil means nothing.
 	Report func(T, []ComponentStatus)
+	// Summarize writes into the status of the object what follows from its conditions, also
+	// while it is deleted or cannot be read; nil means nothing.
+	Summarize func(T)
 	// History says what of an object is remembered and how many earlier ones are, 0 for
 	// the usual 10; nil means nothing is.
 	History func(T) (spec any, limit int32)

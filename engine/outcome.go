@@ -33,6 +33,7 @@ type outcome struct {
 	invalid   error        // no plan can be made
 	seen      rollout.Seen // with the answers to our writes
 	changes   []change
+	told      []occurrence // beside what follows from the changes
 	errors    map[desired.ID]error
 	failed    error // nothing could be seen
 	other     error // about the object itself or its history

@@ -113,6 +113,9 @@ func (r *reconciler[T]) nextStatus(app T, after *appsapi.ApplicationStatus, view
 
 // tell writes the status if it is news, and then the events.
 func (r *reconciler[T]) tell(ctx context.Context, app, next T, done *outcome, before, after *appsapi.ApplicationStatus) error {
+	if r.kind.Summarize != nil {
+		r.kind.Summarize(next)
+	}
 	if news(app, next) {
 		if err := r.writeStatus(ctx, app, next); err != nil {
 			return err

@@ -198,11 +198,19 @@ func unsaidRename(w *world) {
 	w.Expect(w.treasure()).To(Equal(before))
 }
 
+// confirmed is an object of which its owner has said that it may go.
+func confirmed[T client.Object](w *world, obj T) T {
+	w.Helper()
+	w.Expect(w.Patch(w.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"apps.holdfast.dev/confirm-delete":"true"}}}`)))).To(Succeed())
+	return obj
+}
+
 func lostPassword(w *world) {
 	w.create(withData)
 	w.becomesReady()
 	before, pod := w.treasure(), w.pod("shop-db-0").UID
-	w.Expect(w.Delete(w.Context(), w.credentials("shop-db-auth"))).To(Succeed())
+	w.Expect(w.Delete(w.Context(), w.credentials("shop-db-auth"))).To(MatchError(ContainSubstring(`Secret "shop-db-auth" is the password to the data of component "db" of application "shop"`)))
+	w.Expect(w.Delete(w.Context(), confirmed(w, w.credentials("shop-db-auth")))).To(Succeed())
 	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix(`False/CredentialsLost: Component "db": `), ContainSubstring("kubectl create secret generic shop-db-auth")))
 	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Image = "shop/db:2" })
 	w.Eventually(w.condition("Ready"), "20s").Should(HavePrefix("False/CredentialsLost"))

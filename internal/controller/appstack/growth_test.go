@@ -168,7 +168,7 @@ func wrongClass(w *world) {
 	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Storage[0].ClassName = new(volsim.Standard) })
 	w.storageRefused("has no volume yet, and asks for other storage", "kubectl delete pvc data-shop-db-")
 	for _, name := range []string{"data-shop-db-0", "data-shop-db-1"} {
-		w.Expect(w.Delete(w.Context(), w.claim(name))).To(Succeed())
+		w.Expect(w.Delete(w.Context(), confirmed(w, w.claim(name)))).To(Succeed())
 		w.Expect(w.Delete(w.Context(), w.pod(strings.TrimPrefix(name, "data-")))).To(Succeed())
 	}
 	w.becomesReady()

@@ -24,9 +24,7 @@ func Setup(mgr ctrl.Manager, o engine.Options) error {
 	return engine.Setup(mgr, engine.Kind[*appsapi.CloudManager]{
 		New:        func() *appsapi.CloudManager { return &appsapi.CloudManager{} },
 		Components: kinds.CloudManager,
-		Report: func(cm *appsapi.CloudManager, _ []engine.ComponentStatus) {
-			cm.Status.Phase = phase(cm.Status.Conditions)
-		},
+		Summarize:      func(cm *appsapi.CloudManager) { cm.Status.Phase = phase(cm.Status.Conditions) },
 		History:        history,
 		DeletionPolicy: func(cm *appsapi.CloudManager) appsapi.DeletionPolicy { return cm.Spec.DeletionPolicy },
 	}, o)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
-// Install puts our kinds and the operator's rights into a cluster, from the manifests
+// Install puts our kinds, the operator's rights and the policies into a cluster, from the manifests
 // that users apply.
 func Install(t testing.TB, plane *controlplane.Plane) {
 	t.Helper()
@@ -34,18 +35,18 @@ func Install(t testing.TB, plane *controlplane.Plane) {
 	if _, err := client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"role.yaml", "binding.yaml"} {
-		content, err := os.ReadFile(filepath.Join(root, "config", "rbac", file))
+	for _, file := range []string{"rbac/role.yaml", "rbac/binding.yaml", "policy/requester-rights.yaml", "policy/keep-data.yaml"} {
+		content, err := os.ReadFile(filepath.Join(root, "config", file))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for doc := range strings.SplitSeq(string(content), "\n---\n") {
-			grant(t, client, doc)
+			install(t, client, doc)
 		}
 	}
 }
 
-func grant(t testing.TB, client kubernetes.Interface, doc string) {
+func install(t testing.TB, client kubernetes.Interface, doc string) {
 	t.Helper()
 	must := func(_ any, err error) {
 		t.Helper()
@@ -55,8 +56,12 @@ func grant(t testing.TB, client kubernetes.Interface, doc string) {
 	}
 	var kind metav1.TypeMeta
 	must(nil, yaml.Unmarshal([]byte(doc), &kind))
-	ctx, create, rbac := t.Context(), metav1.CreateOptions{}, client.RbacV1()
+	ctx, create, rbac, admission := t.Context(), metav1.CreateOptions{}, client.RbacV1(), client.AdmissionregistrationV1()
 	switch kind.Kind {
+	case "ValidatingAdmissionPolicy":
+		must(admission.ValidatingAdmissionPolicies().Create(ctx, decode[admissionv1.ValidatingAdmissionPolicy](t, doc), create))
+	case "ValidatingAdmissionPolicyBinding":
+		must(admission.ValidatingAdmissionPolicyBindings().Create(ctx, decode[admissionv1.ValidatingAdmissionPolicyBinding](t, doc), create))
 	case "ClusterRole":
 		must(rbac.ClusterRoles().Create(ctx, decode[rbacv1.ClusterRole](t, doc), create))
 	case "Role":

@@ -26,10 +26,11 @@ import (
 
 // Classes of storage. Standard is the default one.
 const (
-	Standard = "standard" // grows at once
-	Fixed    = "fixed"    // cannot grow
-	Full     = "full"     // gives up on growing beyond what it has
-	Stuck    = "stuck"    // never comes to an end with growing
+	Standard  = "standard"   // grows at once
+	LocalPath = "local-path" // the same, by the name that the samples use
+	Fixed     = "fixed"      // cannot grow
+	Full      = "full"       // gives up on growing beyond what it has
+	Stuck     = "stuck"      // never comes to an end with growing
 )
 
 // Most is how large a volume of class Full can become.
@@ -51,7 +52,7 @@ func Start(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("start volume simulator: %w", err)
 	}
-	for _, name := range []string{Standard, Fixed, Full, Stuck} {
+	for _, name := range []string{Standard, LocalPath, Fixed, Full, Stuck} {
 		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, AllowVolumeExpansion: new(name != Fixed)}
 		if name == Standard {
 			class.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
@@ -103,7 +104,7 @@ func (s *simulator) play(ctx context.Context, claim *corev1.PersistentVolumeClai
 	}
 	asks, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	switch class {
-	case Standard, Fixed, Full, Stuck:
+	case Standard, LocalPath, Fixed, Full, Stuck:
 	default:
 		return nil // nobody makes such volumes
 	}
