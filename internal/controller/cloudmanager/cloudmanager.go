@@ -22,8 +22,8 @@ import (
 // Setup makes a manager run CloudManagers.
 func Setup(mgr ctrl.Manager, o engine.Options) error {
 	return engine.Setup(mgr, engine.Kind[*appsapi.CloudManager]{
-		New:        func() *appsapi.CloudManager { return &appsapi.CloudManager{} },
-		Components: kinds.CloudManager,
+		New:            func() *appsapi.CloudManager { return &appsapi.CloudManager{} },
+		Components:     kinds.CloudManager,
 		Summarize:      func(cm *appsapi.CloudManager) { cm.Status.Phase = phase(cm.Status.Conditions) },
 		History:        history,
 		DeletionPolicy: func(cm *appsapi.CloudManager) appsapi.DeletionPolicy { return cm.Spec.DeletionPolicy },
