@@ -15,7 +15,7 @@ func TestJourneys(t *testing.T) {
 	installed(t)
 	for name, journey := range map[string]func(*testing.T, *WithT, string){
 		"Stack": stackLives, "Sample": sampleServes, "Rolling": rollsWithoutLoss, "BrokenImage": brokenImageIsNamed,
-		"Causes": causesAreNamed, "Kubectl": kubectlWorks,
+		"Causes": causesAreNamed, "Kubectl": kubectlWorks, "CloudManager": cloudManagerLives,
 	} {
 		t.Run(name, func(t *testing.T) {
 			// Not beside others: a kube-proxy that gets no turn for longer than pods wait
@@ -27,7 +27,7 @@ func TestJourneys(t *testing.T) {
 			kubectl(t, "create", "namespace", ns)
 			t.Cleanup(func() {
 				if t.Failed() {
-					t.Log(kubectl(t, "-n", ns, "get", "appservices,appstacks,deployments,pods,services,events", "-o", "wide"))
+					t.Log(kubectl(t, "-n", ns, "get", "holdfast,deployments,statefulsets,persistentvolumeclaims,pods,services,events", "-o", "wide"))
 				}
 				kubectl(t, "delete", "namespace", ns, "--wait=false")
 			})

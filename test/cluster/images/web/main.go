@@ -5,7 +5,8 @@
 //
 //	--start-delay=10s   listen only after this time
 //	--healthy=false     /healthz answers 503
-//	--needs=URL         everything answers 503 until this has answered once
+//	--needs=URL         everything answers 503 until this has answered once; of
+//	                    tcp://host:port, until it lets us connect
 //	--crash-after=5s    exit with code 1 after this time; 0s means at once
 //	--exit-after=5s     exit with code 0 after this time
 package main
@@ -15,10 +16,12 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -82,11 +85,7 @@ func after(url string, h http.Handler) http.Handler {
 	client := &http.Client{Timeout: time.Second}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !met.Load() {
-			answer, err := client.Get(url)
-			if err == nil {
-				_ = answer.Body.Close()
-			}
-			if err != nil || answer.StatusCode != http.StatusOK {
+			if !answers(client, url) {
 				http.Error(w, "waiting for "+url, http.StatusServiceUnavailable)
 				return
 			}
@@ -94,6 +93,22 @@ func after(url string, h http.Handler) http.Handler {
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+func answers(client *http.Client, url string) bool {
+	if address, ok := strings.CutPrefix(url, "tcp://"); ok {
+		c, err := net.DialTimeout("tcp", address, client.Timeout)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	}
+	answer, err := client.Get(url)
+	if err != nil {
+		return false
+	}
+	_ = answer.Body.Close()
+	return answer.StatusCode == http.StatusOK
 }
 
 func handler(health bool) http.Handler {

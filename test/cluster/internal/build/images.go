@@ -31,9 +31,18 @@ const (
 	MariaDB118Image  = "mariadb:11.8"
 )
 
+// Names that config/samples/cloudmanager.yaml has. What they stand for here is not what they
+// say: a web server of ours, Debian's busybox and MariaDB 10.11.
+const (
+	nginxSample   = "nginx:1.20"
+	busyboxSample = "busybox:1.32.1"
+	mariaDBSample = "mariadb:10.3.35"
+)
+
 // image is made from one file system layer, written by layer as a tar archive.
 type image struct {
 	name   string
+	also   []string // further names
 	inputs []string // files and folders it is made from, below Source
 	recipe string   // what else decides how it comes out
 	config v1.Config
@@ -47,8 +56,9 @@ func images() []image {
 		program(PauseImage, "./images/pause", "images/pause"),
 		program(CoreDNSImage, ".", "parts/coredns"),
 		program(WebImage, "./images/web", "images/web"),
-		{name: BusyboxImage, layer: busyboxLayer, config: v1.Config{Cmd: []string{"sh"}, Env: []string{defaultPath}}},
-		mariadb(MariaDB1011Image, "bookworm"),
+		program(nginxSample, "./images/web", "images/web", "--address=:80"),
+		{name: BusyboxImage, also: []string{busyboxSample}, layer: busyboxLayer, config: v1.Config{Cmd: []string{"sh"}, Env: []string{defaultPath}}},
+		mariadb(MariaDB1011Image, "bookworm", mariaDBSample),
 		mariadb(MariaDB118Image, "trixie"),
 	}
 }
@@ -76,7 +86,7 @@ func (b *Builder) image(ctx context.Context, im image) (string, error) {
 		return "", err
 	}
 	safe := strings.NewReplacer("/", "_", ":", "_").Replace(im.name)
-	file := filepath.Join(b.Cache, "images", fmt.Sprintf("%s-%s.tar", safe, Key(sources, im.recipe, fmt.Sprint(im.config))))
+	file := filepath.Join(b.Cache, "images", fmt.Sprintf("%s-%s.tar", safe, Key(sources, im.recipe+strings.Join(im.also, " "), fmt.Sprint(im.config))))
 	missing := func() bool {
 		_, err := os.Stat(file)
 		return err != nil
@@ -117,12 +127,16 @@ func (b *Builder) archive(ctx context.Context, im image, file string) error {
 	if img, err = mutate.ConfigFile(img, config); err != nil {
 		return err
 	}
-	tag, err := name.NewTag(im.name)
-	if err != nil {
-		return err
+	tags := map[name.Reference]v1.Image{}
+	for _, n := range append([]string{im.name}, im.also...) {
+		tag, err := name.NewTag(n)
+		if err != nil {
+			return err
+		}
+		tags[tag] = img
 	}
 	done := filepath.Join(tmp, "image.tar")
-	if err := tarball.WriteToFile(done, tag, img); err != nil {
+	if err := tarball.MultiRefWriteToFile(done, tags); err != nil {
 		return err
 	}
 	return os.Rename(done, file)
@@ -143,11 +157,13 @@ func (b *Builder) ProgramImage(ctx context.Context, name, binary, archive string
 
 // program is an image with nothing but one static Go program, built from package pkg
 // of the module in or above folder.
-func program(name, pkg, folder string) image {
+func program(name, pkg, folder string, args ...string) image {
+	config := nothingBut
+	config.Cmd = args
 	return image{
 		name:   name,
 		inputs: []string{folder},
-		config: nothingBut,
+		config: config,
 		layer: func(ctx context.Context, b *Builder, tarFile string) error {
 			binary := tarFile + ".program"
 			dir := b.Source

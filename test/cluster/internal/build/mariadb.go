@@ -10,10 +10,11 @@ import (
 
 // mariadb is the server of a Debian release with our entrypoint: bookworm has 10.11,
 // trixie 11.8, so that major upgrades can be tested with real servers.
-func mariadb(name, release string) image {
+func mariadb(name, release string, also ...string) image {
 	const folder = "images/mariadb"
 	return image{
 		name:   name,
+		also:   also,
 		inputs: []string{folder},
 		recipe: strings.Join(mmdebstrapArgs(""), " ") + release,
 		config: v1.Config{
