@@ -50,6 +50,7 @@ func mmdebstrapArgs(folder string) []string {
 	}
 	return []string{
 		"--quiet", "--variant=minbase",
+		"--skip=cleanup/run", // the official image has the folder of the socket
 		"--include=mariadb-server-core,mariadb-client,mariadb-backup",
 		"--dpkgopt=path-exclude=/usr/share/doc/*",
 		"--dpkgopt=path-exclude=/usr/share/man/*",
