@@ -196,10 +196,10 @@ func retainedData(o *observed) []appsapi.Retained {
 	var out []appsapi.Retained
 	for _, k := range o.retained {
 		if k.GetDeletionTimestamp() == nil && len(out) < maxRetained {
-			kind := strings.ToLower(k.ID.Kind.Kind)
-			out = append(out, appsapi.Retained{Kind: k.ID.Kind.Kind, Name: k.ID.Name, Component: k.Component(), Remove: fmt.Sprintf(
+			kind := strings.ToLower(k.Kind.Kind)
+			out = append(out, appsapi.Retained{Kind: k.Kind.Kind, Name: k.Name, Component: k.Component(), Remove: fmt.Sprintf(
 				"kubectl annotate %s %s -n %s %s=true && kubectl delete %s %s -n %s",
-				kind, k.ID.Name, k.GetNamespace(), appsapi.AnnotationConfirmDelete, kind, k.ID.Name, k.GetNamespace())})
+				kind, k.Name, k.GetNamespace(), appsapi.AnnotationConfirmDelete, kind, k.Name, k.GetNamespace())})
 		}
 	}
 	return out

@@ -77,8 +77,8 @@ func (a *Applier) patchKept(ctx context.Context, owner desired.Owner, kept desir
 		return nil, err
 	}
 	answer := &metav1.PartialObjectMetadata{}
-	answer.SetGroupVersionKind(kept.ID.Kind)
-	answer.Namespace, answer.Name = owner.Namespace, kept.ID.Name
+	answer.SetGroupVersionKind(kept.Kind)
+	answer.Namespace, answer.Name = owner.Namespace, kept.Name
 	err = a.writer.Patch(ctx, answer, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(appsapi.FieldManager))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || uidMismatch(err) {
 		return nil, stale(owner, kept.ID)

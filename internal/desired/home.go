@@ -52,12 +52,12 @@ func (k Kept) Of(owner Owner) bool {
 }
 
 // String names it.
-func (k Kept) String() string { return k.ID.Kind.Kind + " " + k.ID.Name }
+func (k Kept) String() string { return k.Kind.Kind + " " + k.Name }
 
 // Set is the name of the StatefulSet whose data it is. A label may have room only for a
 // hash of that, so it is taken from the name, and held against the label.
 func (k Kept) Set() string {
-	name := k.ID.Name
+	name := k.Name
 	if k.Claim == nil {
 		return strings.TrimSuffix(name, authSuffix)
 	}
@@ -158,7 +158,7 @@ func (f finder) fresh(c appsapi.Component) home {
 		case k.Workload() == "": // a Secret that happens to have the name
 			return home{set: set, refused: fmt.Sprintf("%s exists and is not Holdfast's, so component %q does not start with it. "+
 				"Delete it, choose another resourceName, or hand it over: kubectl annotate secret %s -n %s %s=true",
-				k, c.Name, k.ID.Name, f.owner.Namespace, appsapi.AnnotationAdopt)}
+				k, c.Name, k.Name, f.owner.Namespace, appsapi.AnnotationAdopt)}
 		}
 	}
 	if len(h.kept) > 0 {
@@ -189,14 +189,14 @@ func (f finder) occupied(c appsapi.Component, k Kept) string {
 	}
 	return fmt.Sprintf("%s has the data of %s, so component %q does not start with it. "+
 		"Choose another resourceName, or hand it over: kubectl annotate %s %s -n %s %s=true",
-		k, whose, c.Name, strings.ToLower(k.ID.Kind.Kind), k.ID.Name, f.owner.Namespace, appsapi.AnnotationAdopt)
+		k, whose, c.Name, strings.ToLower(k.Kind.Kind), k.Name, f.owner.Namespace, appsapi.AnnotationAdopt)
 }
 
 // beside says that a component would start empty, although there is data that may be its.
 func (f finder) beside(c appsapi.Component, k Kept) string {
 	return fmt.Sprintf("%q would start empty beside %s, which has the data of %q. "+
 		"If it is the same component, say renamedFrom: %s; if not: kubectl annotate pvc %s -n %s %s=true",
-		c.Name, k, k.Component(), k.Component(), k.ID.Name, f.owner.Namespace, appsapi.AnnotationReleased)
+		c.Name, k, k.Component(), k.Component(), k.Name, f.owner.Namespace, appsapi.AnnotationReleased)
 }
 
 // Workloads are the labels by which data is found that may be that of the components of an

@@ -73,7 +73,7 @@ func statefulSet(a application, c appsapi.Component, name string) Child {
 
 func renderStatefulSet(a application, c appsapi.Component, name string, live *appsv1.StatefulSet) (*Config, error) {
 	workload := WorkloadID(KindStatefulSet.Kind, name)
-	if err := fixed(c.Stateful, name, live); err != nil {
+	if err := fixed(name, live); err != nil {
 		return nil, err
 	}
 	edges := dependencies(c)
@@ -142,7 +142,7 @@ func carryStorage(config *Config, spec *appsv1ac.StatefulSetSpecApplyConfigurati
 }
 
 // fixed refuses a set whose fields that cannot change are not ours.
-func fixed(c *appsapi.StatefulComponent, name string, live *appsv1.StatefulSet) error {
+func fixed(name string, live *appsv1.StatefulSet) error {
 	if live == nil {
 		return nil
 	}

@@ -80,7 +80,7 @@ func (p *planner) data(c *desired.Component, live Object) *Data {
 func otherVolumes(c *desired.Component) string {
 	for _, k := range c.Data.Kept {
 		if k.Claim == nil || slices.ContainsFunc(c.Data.Storage, func(s appsapi.StorageSpec) bool {
-			return strings.HasPrefix(k.ID.Name, desired.ClaimPrefix(s.Name, c.Workload.Name))
+			return strings.HasPrefix(k.Name, desired.ClaimPrefix(s.Name, c.Workload.Name))
 		}) {
 			continue
 		}
