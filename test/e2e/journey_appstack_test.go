@@ -128,27 +128,29 @@ func middleBreaks(t *testing.T, g *WithT, ns string) {
 	g.Expect(image()).To(Equal(webImage2))
 }
 
-// calling calls the old front until the new one answers. A request that the old one does not
+// calling calls the old front, by its name, until the new one answers. A request that the old one does not
 // answer is lost, unless the new one has come meanwhile. The new one is called by its
 // address: whoever asks for a name before it exists is told for seconds that it does not.
 const calling = `n=0; bad=0
 new() { [ -s /tmp/new ] && timeout 2 wget -q -O /dev/null http://$(cat /tmp/new)/ 2>/dev/null; }
 until new; do
-  timeout 5 wget -q -O /dev/null http://shop-web/ || new || bad=$((bad+1)); n=$((n+1))
+  timeout 5 wget -q -O /dev/null http://%s/ || new || bad=$((bad+1)); n=$((n+1))
 done; echo "$n requests, $bad lost"`
 
-func frontIsRenamed(t *testing.T, g *WithT, ns string) {
+// loses calls a front while it gets another name, and counts the requests that are lost.
+func loses(t *testing.T, g *WithT, ns, from, to string, rename func()) {
+	t.Helper()
 	result := make(chan string, 1)
 	go func() {
-		out, err := try("", "-n", ns, "exec", "client", "--", "sh", "-c", calling)
+		out, err := try("", "-n", ns, "exec", "client", "--", "sh", "-c", fmt.Sprintf(calling, from))
 		result <- out + fmt.Sprint(err)
 	}()
 	time.Sleep(500 * time.Millisecond) // so that the first requests meet the old one alone
-	apply(t, ns, stackOf(webImage2, webImage2, "front", "    renamedFrom: web\n"))
+	rename()
 	var address string
 	g.Eventually(func() error {
 		var err error
-		address, err = try("", "-n", ns, "get", "service", "shop-front", "-o", "jsonpath={.spec.clusterIP}")
+		address, err = try("", "-n", ns, "get", "service", to, "-o", "jsonpath={.spec.clusterIP}")
 		return err
 	}, "30s", "50ms").Should(Succeed())
 	inClient(t, ns, "echo "+address+" > /tmp/new")
@@ -156,6 +158,12 @@ func frontIsRenamed(t *testing.T, g *WithT, ns string) {
 	g.Eventually(result, "120s").Should(Receive(&counted))
 	t.Log(counted)
 	g.Expect(counted).To(MatchRegexp(`^[0-9]+ requests, 0 lost<nil>$`))
+}
+
+func frontIsRenamed(t *testing.T, g *WithT, ns string) {
+	loses(t, g, ns, "shop-web", "shop-front", func() {
+		apply(t, ns, stackOf(webImage2, webImage2, "front", "    renamedFrom: web\n"))
+	})
 	waitStack(t, g, ns)
 	g.Eventually(func() string {
 		return kubectl(t, "-n", ns, "get", "deployments,services", "-l", "app.kubernetes.io/component=web", "-o", "name")
