@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +27,9 @@ func (r *reconciler[T]) prepare(ctx context.Context, app T, owner desired.Owner,
 			continue
 		}
 		c := o.component(step.Component)
+		if o.seen[c.Workload] == nil && !slices.ContainsFunc(step.Apply, func(a rollout.Application) bool { return a.ID == c.Workload }) {
+			continue // it waits for something else
+		}
 		if err := r.begin(ctx, app, owner, o, c, step.Data, done); err != nil {
 			done.errors[c.Workload] = err
 			step.First, step.Apply, step.Remove, step.Data.Grow, step.Data.Renew = nil, nil, nil, nil, false
@@ -210,6 +214,9 @@ func (r *reconciler[T]) settle(ctx context.Context, app T, owner desired.Owner, 
 				continue // given away, and its data with it
 			}
 			over = false
+			if err == nil {
+				err = r.stillSo(ctx, app)
+			}
 			if err == nil && s.GetDeletionTimestamp() == nil {
 				err = r.applier.Purge(ctx, owner, s.Kept)
 			}

@@ -185,8 +185,11 @@ func failureOf(id desired.ID, err error) (s summary, rank int) {
 	}
 	s.reason = appsapi.ReasonApplyFailed
 	var growth growthRefused
-	if errors.As(err, &growth) {
+	switch {
+	case errors.As(err, &growth):
 		s.reason = appsapi.ReasonStorageRefused
+	case isMissing(err):
+		s.reason = appsapi.ReasonCredentialsMissing
 	}
 	var refusal apierrors.APIStatus
 	if errors.As(err, &refusal) && apply.IsRefused(err) {

@@ -40,6 +40,8 @@ const (
 	ReasonDataConflict = "DataConflict"
 	// ReasonCredentialsLost is set when there is data and the password to it is gone.
 	ReasonCredentialsLost = "CredentialsLost"
+	// ReasonCredentialsMissing is set when credentials are to be copied from what is not there.
+	ReasonCredentialsMissing = "CredentialsMissing"
 	// ReasonStorageResizing is set while volumes grow.
 	ReasonStorageResizing = "StorageResizing"
 	// ReasonStorageRefused is set when volumes cannot become what the spec asks for; what

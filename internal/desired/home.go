@@ -138,6 +138,11 @@ func (f finder) home(c appsapi.Component) home {
 	case 0:
 		return f.fresh(c)
 	case 1:
+		for _, k := range f.in[names[0]] {
+			if k.Component() != "" && !k.Of(f.owner) && !handedOver(k) {
+				return home{set: names[0], refused: f.occupied(c, k)}
+			}
+		}
 		return home{set: names[0], kept: f.in[names[0]]}
 	default:
 		return home{set: names[0], refused: fmt.Sprintf("There is data of component %q in more than one place, %s and %s, so it does not start with either. "+
@@ -152,7 +157,7 @@ func (f finder) fresh(c appsapi.Component) home {
 	h := home{set: set, kept: f.in[set]}
 	for _, k := range h.kept {
 		switch {
-		case k.GetAnnotations()[appsapi.AnnotationAdopt] == "true":
+		case handedOver(k):
 		case k.Component() != "":
 			return home{set: set, refused: f.occupied(c, k)}
 		case k.Workload() == "": // a Secret that happens to have the name
@@ -178,6 +183,9 @@ func (f finder) fresh(c appsapi.Component) home {
 	}
 	return h
 }
+
+// handedOver says whether the owner of some data lets us have it.
+func handedOver(k Kept) bool { return k.GetAnnotations()[appsapi.AnnotationAdopt] == "true" }
 
 // occupied says that the place where the data would be is somebody else's.
 func (f finder) occupied(c appsapi.Component, k Kept) string {

@@ -23,6 +23,7 @@ func init() {
 	stories["data: a rename that nobody said is one"] = unsaidRename
 	stories["data: a password that is gone is not made up"] = lostPassword
 	stories["data: a claim of somebody else"] = foreignClaim
+	stories["data: a password of one's own"] = ownPassword
 	stories["data: a pod of a broken revision is replaced by the fix"] = brokenRevision
 }
 
@@ -235,6 +236,17 @@ func foreignClaim(w *world) {
 	w.Expect(w.Patch(w.Context(), theirs, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"apps.holdfast.dev/adopt":"true"}}}`)))).To(Succeed())
 	w.becomesReady()
 	w.Expect(w.claim("data-shop-db-0").UID).To(Equal(theirs.UID))
+}
+
+func ownPassword(w *world) {
+	w.create(strings.Replace(withData, "{key: password, env: PASSWORD}", "{key: password, env: PASSWORD, secretRef: {name: mine, key: secret}}", 1))
+	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/CredentialsMissing: Secret "), HaveSuffix(`mine, from which the credential "password" is copied, does not exist; create it`)))
+	w.Expect(w.set("shop-db")).To(BeNil())
+	w.Expect(w.Create(w.Context(), &corev1.Secret{ObjectMeta: w.meta("mine"), StringData: map[string]string{"secret": "open"}})).To(Succeed())
+	w.becomesReady()
+	w.Expect(w.treasure().password).To(Equal("open"))
+	w.Expect(w.Delete(w.Context(), &corev1.Secret{ObjectMeta: w.meta("mine")})).To(Succeed())
+	w.Consistently(w.condition("Ready"), "1s").Should(HavePrefix("True"), "it has a copy")
 }
 
 func brokenRevision(w *world) {
