@@ -1,6 +1,8 @@
 package datamatrix
 
 import (
+	"math"
+
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,15 +104,14 @@ func (p *player) deleteRetain() {
 // deleteDelete leaves what is kept of a component that is not there: that was kept on
 // purpose.
 func (p *player) deleteDelete() {
-	asked := window{from: p.moment()}
+	p.purges = append(p.purges, window{from: p.moment(), to: math.MaxInt64})
 	p.change(func(s *appsapi.AppStackSpec) { s.DeletionPolicy = appsapi.DeletionDelete })
 	p.deleted()
 	if p.present {
 		p.until("the end of the data", func(s watcher.State) bool { return len(s.Live(claims)) == 0 && len(s.Live(secrets)) == 0 })
 		p.password = ""
 	}
-	asked.to = p.moment()
-	p.purges = append(p.purges, asked)
+	p.purges[len(p.purges)-1].to = p.moment()
 	p.create(&appsapi.AppStack{ObjectMeta: p.meta("shop"), Spec: p.spec()})
 	p.settles()
 }

@@ -74,8 +74,11 @@ func newPlayer(w *stage.World) *player {
 func play(t *testing.T, s *stage.Stage, first, second operation, got *results) {
 	begun, which := time.Now(), pair{first.name, second.name}
 	p := newPlayer(s.World(t))
-	var broken []string
-	defer func() {
+	defer func() { // also when something was waited for in vain
+		broken := p.judge(p.eye.Events())
+		for _, b := range broken {
+			p.Errorf("%s", b)
+		}
 		o := outcome{violations: len(broken), seconds: time.Since(begun).Seconds()}
 		if p.Failed() {
 			o.violations = max(o.violations, 1)
@@ -95,10 +98,6 @@ func play(t *testing.T, s *stage.Stage, first, second operation, got *results) {
 		}
 	}
 	p.putRight()
-	broken = p.judge(p.eye.Events())
-	for _, b := range broken {
-		p.Errorf("%s", b)
-	}
 }
 
 func (p *player) meta(name string) metav1.ObjectMeta {
