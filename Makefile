@@ -117,6 +117,10 @@ schema-walk: assets ## Set, change and unset every field that the schemas have
 misuse: assets ## Hold every wrong spec against what its user is told; writes docs/reports/misuse.md
 	HOLDFAST_LONG=1 HOLDFAST_MISUSE_OUT=$(CURDIR) go test -count=1 -v -timeout 20m ./test/misuse
 
+.PHONY: data-matrix
+data-matrix: assets ## Do everything to data after everything else; writes the table of docs/user/data-safety.md
+	go test -count=1 -v -timeout 30m ./test/datamatrix -all -report
+
 ##@ Measurements
 .PHONY: calls
 calls: assets ## Count what the operator asks of the API server and hold it against the budget

@@ -6,12 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
-
-	appsv1 "k8s.io/api/apps/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
@@ -42,11 +41,11 @@ func (s *story) film(events []watcher.Event) string {
 			marks = marks[1:]
 		}
 		scene := describe(e)
-		if key := e.Resource.Resource + e.Key; e.Type == watch.Modified && before[key] == scene {
+		key := e.Resource.Resource + e.Key
+		if e.Type == watch.Modified && before[key] == scene {
 			continue
-		} else {
-			before[key] = scene
 		}
+		before[key] = scene
 		fmt.Fprintf(&b, "%8s %s %-8s %s %s %s\n", e.ResourceVersion, e.Seen.Format("15:04:05.000"), e.Type, e.Resource.Resource, e.Object.GetName(), scene)
 	}
 	for _, m := range marks {
