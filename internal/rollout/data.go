@@ -52,6 +52,12 @@ func (p *planner) data(c *desired.Component, live Object) *Data {
 		d.Verdict = refused(appsapi.ReasonDataConflict, c.Data.Refused)
 		return d
 	}
+	// Somebody else's set has the data in use, so it is theirs, whatever was handed over:
+	// two that both write their name on it would never come to an end. The apply says whose
+	// the set is.
+	if there := p.Seen[c.Workload]; there != nil && !p.runsForUs(there) && there.GetAnnotations()[appsapi.AnnotationAdopt] != "true" {
+		return d
+	}
 	if other := otherVolumes(c); set == nil && other != "" {
 		d.Start = false
 		d.Verdict = refused(appsapi.ReasonDataConflict, other)
