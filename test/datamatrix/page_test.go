@@ -180,4 +180,16 @@ func (r *reader) handedOver() {
 	r.BecomesReady(&appsapi.AppStack{ObjectMeta: r.meta("store")})
 	r.Expect(claimIn(r.eye.State()).UID).To(Equal(claim.UID))
 	r.Expect(r.judge(r.eye.Events())).To(BeEmpty())
+	r.handedOverOnce(spec)
+}
+
+// handedOverOnce: the annotation is still there, and a third stack does not get what the
+// second uses.
+func (r *reader) handedOverOnce(spec appsapi.AppStackSpec) {
+	r.Expect(r.Create(r.Context(), &appsapi.AppStack{ObjectMeta: r.meta("third"), Spec: spec})).To(Succeed())
+	third := &appsapi.AppStack{ObjectMeta: r.meta("third")}
+	r.Eventually(func() string { return r.Condition(third, "Ready") }, patience, "100ms").Should(HavePrefix("False/NameConflict: "))
+	r.fallsSilent()
+	r.Expect(claimIn(r.eye.State()).Labels).To(HaveKeyWithValue("app.kubernetes.io/instance", "store"))
+	r.BecomesReady(&appsapi.AppStack{ObjectMeta: r.meta("store")})
 }

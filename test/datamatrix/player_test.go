@@ -333,6 +333,12 @@ func (p *player) putRight() {
 	if p.told(p.eye.State()) != "True/Reconciled: " {
 		p.Fatal("not everything was put right")
 	}
+	p.fallsSilent()
+}
+
+// fallsSilent waits until the operator writes nothing more in the namespace.
+func (p *player) fallsSilent() {
+	p.Helper()
 	p.Eventually(func() string {
 		return p.Calls(func() { time.Sleep(500 * time.Millisecond) }).Where((*audit.Event).Write).Count().String()
 	}, patience, "1ms").Should(Equal(audit.Events{}.Count().String()), "it does not fall silent")
