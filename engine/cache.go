@@ -90,11 +90,12 @@ func projectRevision(obj any) (any, error) {
 	return obj, nil
 }
 
-// projectSource keeps name, UID and resourceVersion, and of ours whose it is.
+// projectSource keeps name, UID and resourceVersion, and of ours, and of what is handed over,
+// whose it is.
 func projectSource(obj any) (any, error) {
 	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		kept := metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}
-		if m.Labels[appsapi.LabelManagedBy] == appsapi.ManagedBy {
+		if m.Labels[appsapi.LabelManagedBy] == appsapi.ManagedBy || m.Annotations[appsapi.AnnotationAdopt] != "" {
 			kept.Labels, kept.Annotations, kept.DeletionTimestamp = m.Labels, m.Annotations, m.DeletionTimestamp
 		}
 		m.ObjectMeta = kept

@@ -8,6 +8,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
@@ -149,7 +150,9 @@ func (o *outcome) blocked() bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(o.plan.Steps, func(s rollout.Step) bool {
+		return s.Data != nil && s.Data.Verdict != nil && s.Data.Verdict.Reason == appsapi.ReasonDataConflict
+	})
 }
 
 // step is what was planned for a component.

@@ -170,7 +170,7 @@ func (p *player) deleteSecret() {
 	secret := &list.Items[0]
 	p.password, p.secret = string(secret.Data["password"]), secret.Name
 	p.byHand[secret.UID] = true
-	p.Expect(p.Delete(p.Context(), secret)).To(Succeed())
+	p.Expect(p.Delete(p.Context(), stage.Confirmed(p.World, secret))).To(Succeed())
 	p.until("no Secret", func(s watcher.State) bool { return len(s.Live(secrets)) == 0 })
 	p.settles()
 }

@@ -126,7 +126,7 @@ func (r *reader) lost() {
 	secret := &corev1.Secret{ObjectMeta: r.meta("shop-db-auth")}
 	r.Expect(r.Get(r.Context(), client.ObjectKeyFromObject(secret), secret)).To(Succeed())
 	r.byHand[secret.UID] = true
-	r.Expect(r.Delete(r.Context(), secret)).To(Succeed())
+	r.Expect(r.Delete(r.Context(), stage.Confirmed(r.World, secret))).To(Succeed())
 	r.told("shop", "CredentialsLost", "shop-db-auth")
 	r.Expect(r.Create(r.Context(), &corev1.Secret{ObjectMeta: r.meta("shop-db-auth"), Data: secret.Data})).To(Succeed())
 	r.settles()

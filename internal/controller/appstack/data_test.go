@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
@@ -24,6 +25,8 @@ func init() {
 	stories["data: a password that is gone is not made up"] = lostPassword
 	stories["data: a claim of somebody else"] = foreignClaim
 	stories["data: a password of one's own"] = ownPassword
+	stories["data: a Secret of somebody else"] = foreignSecret
+	stories["data: handed over to another stack"] = handedOver
 	stories["data: a pod of a broken revision is replaced by the fix"] = brokenRevision
 }
 
@@ -199,19 +202,12 @@ func unsaidRename(w *world) {
 	w.Expect(w.treasure()).To(Equal(before))
 }
 
-// confirmed is an object of which its owner has said that it may go.
-func confirmed[T client.Object](w *world, obj T) T {
-	w.Helper()
-	w.Expect(w.Patch(w.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"apps.holdfast.dev/confirm-delete":"true"}}}`)))).To(Succeed())
-	return obj
-}
-
 func lostPassword(w *world) {
 	w.create(withData)
 	w.becomesReady()
 	before, pod := w.treasure(), w.pod("shop-db-0").UID
 	w.Expect(w.Delete(w.Context(), w.credentials("shop-db-auth"))).To(MatchError(ContainSubstring(`Secret "shop-db-auth" is the password to the data of component "db" of application "shop"`)))
-	w.Expect(w.Delete(w.Context(), confirmed(w, w.credentials("shop-db-auth")))).To(Succeed())
+	w.Expect(w.Delete(w.Context(), stage.Confirmed(w.World, w.credentials("shop-db-auth")))).To(Succeed())
 	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix(`False/CredentialsLost: Component "db": `), ContainSubstring("kubectl create secret generic shop-db-auth")))
 	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Image = "shop/db:2" })
 	w.Eventually(w.condition("Ready"), "20s").Should(HavePrefix("False/CredentialsLost"))
@@ -233,9 +229,41 @@ func foreignClaim(w *world) {
 	w.Expect(w.set("shop-db")).To(BeNil())
 	w.Expect(w.credentials("shop-db-auth")).To(BeNil())
 
-	w.Expect(w.Patch(w.Context(), theirs, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"apps.holdfast.dev/adopt":"true"}}}`)))).To(Succeed())
+	w.handsOver(theirs)
 	w.becomesReady()
 	w.Expect(w.claim("data-shop-db-0").UID).To(Equal(theirs.UID))
+}
+
+func (w *world) handsOver(objects ...client.Object) {
+	w.Helper()
+	for _, obj := range objects {
+		w.Expect(w.Patch(w.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"apps.holdfast.dev/adopt":"true"}}}`)))).To(Succeed())
+	}
+}
+
+func foreignSecret(w *world) {
+	theirs := &corev1.Secret{ObjectMeta: w.meta("shop-db-auth"), StringData: map[string]string{"password": "theirs"}}
+	w.Expect(w.Create(w.Context(), theirs)).To(Succeed())
+	w.create(withData)
+	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/DataConflict: "), ContainSubstring("Secret shop-db-auth exists and is not Holdfast's")))
+	w.handsOver(theirs)
+	w.becomesReady()
+	w.Expect(w.treasure().password).To(Equal("theirs"))
+}
+
+func handedOver(w *world) {
+	w.create(withData)
+	w.becomesReady()
+	before := w.treasure()
+	w.Expect(w.Delete(w.Context(), w.stack())).To(Succeed())
+	w.Eventually(w.stack, "60s").Should(BeNil())
+	store := &appsapi.AppStack{ObjectMeta: w.meta("store")}
+	w.Expect(yaml.UnmarshalStrict([]byte(strings.Replace(withData, "- name: db", "- name: db\n  resourceName: shop-db", 1)), &store.Spec)).To(Succeed())
+	w.Expect(w.Create(w.Context(), store)).To(Succeed())
+	w.Eventually(func() string { return w.Condition(store, "Ready") }, "20s").Should(And(HavePrefix("False/DataConflict: "), ContainSubstring(`has the data of component "db" of AppStack "shop"`)))
+	w.handsOver(w.claim("data-shop-db-0"), w.credentials("shop-db-auth"))
+	w.BecomesReady(store)
+	w.Expect(w.treasure()).To(Equal(before))
 }
 
 func ownPassword(w *world) {

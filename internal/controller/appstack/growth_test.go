@@ -13,6 +13,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
 )
 
@@ -168,7 +169,7 @@ func wrongClass(w *world) {
 	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Storage[0].ClassName = new(volsim.Standard) })
 	w.storageRefused("has no volume yet, and asks for other storage", "kubectl delete pvc data-shop-db-")
 	for _, name := range []string{"data-shop-db-0", "data-shop-db-1"} {
-		w.Expect(w.Delete(w.Context(), confirmed(w, w.claim(name)))).To(Succeed())
+		w.Expect(w.Delete(w.Context(), stage.Confirmed(w.World, w.claim(name)))).To(Succeed())
 		w.Expect(w.Delete(w.Context(), w.pod(strings.TrimPrefix(name, "data-")))).To(Succeed())
 	}
 	w.becomesReady()

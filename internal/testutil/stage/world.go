@@ -65,6 +65,14 @@ func Edit[T client.Object](w *World, obj T, change func(T)) {
 	}, "60s").Should(gomega.Succeed())
 }
 
+// Confirmed gives data the word that it may be deleted, without which it may not.
+func Confirmed[T client.Object](w *World, obj T) T {
+	w.Helper()
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, appsapi.AnnotationConfirmDelete))
+	w.Expect(w.Patch(w.Context(), obj, patch)).To(gomega.Succeed())
+	return obj
+}
+
 // Find returns nil when there is no such object.
 func Find[T client.Object](w *World, obj T) T {
 	var none T
