@@ -91,8 +91,9 @@ func claimTemplates(storage []appsapi.StorageSpec) []*corev1ac.PersistentVolumeC
 	return out
 }
 
-// withStorage shows the volumes of a StatefulSet, which adds them to its pods itself.
-func withStorage(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.ContainerApplyConfiguration, c *appsapi.StatefulComponent) {
+// withStorage shows the volumes of a StatefulSet, which adds them to its pods itself, and
+// returns their names.
+func withStorage(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.ContainerApplyConfiguration, c *appsapi.StatefulComponent) []string {
 	if c.Security.FSGroup != nil {
 		// Not every file at every start: a large volume would keep its pod for minutes.
 		pod.SecurityContext.WithFSGroupChangePolicy(corev1.FSGroupChangeOnRootMismatch)
@@ -100,9 +101,12 @@ func withStorage(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.Contain
 	for i := range pod.TopologySpreadConstraints {
 		pod.TopologySpreadConstraints[i].MatchLabelKeys = nil // only pods of Deployments have it
 	}
+	names := make([]string, 0, len(c.Storage))
 	for _, s := range c.Storage {
 		main.WithVolumeMounts(corev1ac.VolumeMount().WithName(s.Name).WithMountPath(s.MountPath))
+		names = append(names, s.Name)
 	}
+	return names
 }
 
 // credentials are the environment variables that a container finds passwords in.

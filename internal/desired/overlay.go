@@ -22,8 +22,9 @@ import (
 // and then the result is held against what Holdfast promises of every pod. What of it is
 // not said on purpose, a directive of the patch can still take away.
 
-// overlaid merges the overlay of the spec into the template of pods.
-func overlaid(template *corev1ac.PodTemplateSpecApplyConfiguration, main string, p appsapi.PodSettings) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+// overlaid merges the overlay of the spec into the template of pods. Those of a StatefulSet
+// have volumes that are not in the template.
+func overlaid(template *corev1ac.PodTemplateSpecApplyConfiguration, main string, p appsapi.PodSettings, storage []string) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
 	if p.PodTemplateOverlay == nil || len(p.PodTemplateOverlay.Raw) == 0 {
 		return template, nil
 	}
@@ -53,7 +54,7 @@ func overlaid(template *corev1ac.PodTemplateSpecApplyConfiguration, main string,
 	if err := keeps(&was, &is, main); err != nil {
 		return nil, err
 	}
-	if err := soundSpec(&is.Spec, main); err != nil {
+	if err := soundSpec(&is.Spec, main, storage); err != nil {
 		return nil, err
 	}
 	out := &corev1ac.PodTemplateSpecApplyConfiguration{}
@@ -168,7 +169,7 @@ func keeps(was, is *corev1.PodTemplateSpec, main string) error {
 
 // soundSpec is what is wrong with the containers of a pod after the merge. Those of the
 // overlay are told from ours.
-func soundSpec(pod *corev1.PodSpec, main string) error {
+func soundSpec(pod *corev1.PodSpec, main string, storage []string) error {
 	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 		if err := soundContainer(&c); err != nil {
 			if c.Name != main {
@@ -183,7 +184,7 @@ func soundSpec(pod *corev1.PodSpec, main string) error {
 			return fmt.Errorf("podTemplateOverlay has container %q without an image; say which image it runs, or call it %q if it is the component's own", c.Name, main)
 		}
 		for _, m := range c.VolumeMounts {
-			if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
+			if !slices.Contains(storage, m.Name) && !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
 				return fmt.Errorf("podTemplateOverlay: container %q mounts volume %q, which does not exist; add it to volumes, or correct the name", c.Name, m.Name)
 			}
 		}

@@ -44,3 +44,22 @@ func TestInvalid(t *testing.T) {
 		})
 	}
 }
+
+// TestOverlayOfStateful: its volumes are the StatefulSet's, so the template does not have
+// them, and a container beside the main one may use them as well.
+func TestOverlayOfStateful(t *testing.T) {
+	for overlay, want := range map[string]string{
+		`{spec: {dnsPolicy: Default}}`: "",
+		`{spec: {containers: [{name: backup, image: b, volumeMounts: [{name: data, mountPath: /data}]}]}}`: "",
+		`{spec: {containers: [{name: backup, image: b, volumeMounts: [{name: dta, mountPath: /data}]}]}}`:  `podTemplateOverlay: container "backup" mounts volume "dta", which does not exist`,
+	} {
+		spec := `[{name: db, stateful: {image: a, storage: [{name: data, mountPath: /data, size: 1Gi}], podTemplateOverlay: ` + overlay + `}}]`
+		got := only(components(t, spec)[0])
+		if _, err := got.Children[0].Render(nil); err != nil && got.Invalid == "" {
+			got.Invalid = err.Error()
+		}
+		if !strings.HasPrefix(got.Invalid, want) || got.Invalid != "" && want == "" {
+			t.Errorf("%s: got %q, want %q", overlay, got.Invalid, want)
+		}
+	}
+}

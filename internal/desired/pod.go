@@ -48,8 +48,9 @@ func podTemplate(a application, of appsapi.Component, workload, name string, c a
 	if err := schedule(spec, workload, c.Scheduling); err != nil {
 		return nil, err
 	}
+	var storage []string
 	if of.Stateful != nil {
-		withStorage(spec, main, of.Stateful)
+		storage = withStorage(spec, main, of.Stateful)
 	}
 	mountVolumes(spec, main, c.Volumes)
 	mountFiles(spec, main, a.name(of), c.Config)
@@ -68,7 +69,7 @@ func podTemplate(a application, of appsapi.Component, workload, name string, c a
 	maps.Copy(labels, selector(workload))
 	labels[appsapi.LabelInstance] = a.Name
 	template := corev1ac.PodTemplateSpec().WithLabels(labels).WithAnnotations(annotations).WithSpec(spec)
-	return overlaid(template, name, c.PodSettings)
+	return overlaid(template, name, c.PodSettings, storage)
 }
 
 // schedule says on which nodes pods run.
