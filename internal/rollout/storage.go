@@ -167,7 +167,8 @@ func sameVolumes(c *desired.Component, set *appsv1.StatefulSet) *health.Verdict 
 func otherTemplates(c *desired.Component, set *appsv1.StatefulSet) bool {
 	for _, s := range c.Data.Storage {
 		for i := range set.Spec.VolumeClaimTemplates {
-			if t := &set.Spec.VolumeClaimTemplates[i]; t.Name == s.Name && !sameClaim(s, t.Spec) {
+			// A claim that was made without a class has got one; a template has not.
+			if t := &set.Spec.VolumeClaimTemplates[i]; t.Name == s.Name && (!sameClaim(s, t.Spec) || s.ClassName == nil && t.Spec.StorageClassName != nil) {
 				return true
 			}
 		}

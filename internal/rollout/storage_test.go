@@ -74,6 +74,7 @@ func TestStorage(t *testing.T) {
 		"more than there is":             {made: database("8Gi"), now: database("8Gi"), claim: claimOf("8Gi", "1Gi", infeasible), reason: "StorageRefused", says: "cannot make PersistentVolumeClaim shop/data-shop-db-0 as large as 8Gi"},
 		"another class":                  {made: database("1Gi"), now: database("2Gi", ofClass("fast")), claim: claimOf("1Gi", "1Gi"), reason: "StorageRefused", says: `made by StorageClass "standard" and cannot move to "fast"`},
 		"the class said":                 {made: database("1Gi", ofClass("standard")), now: database("1Gi", ofClass("standard")), claim: claimOf("1Gi", "1Gi")},
+		"the class no longer said":       {made: database("1Gi", ofClass("standard")), now: database("1Gi"), claim: claimOf("1Gi", "1Gi"), renew: true},
 		"another class, without volume":  {made: database("1Gi", ofClass("typo")), now: database("1Gi", ofClass("fast")), claim: claimOf("1Gi", "0", unbound), renew: true, reason: "StorageRefused", says: "Nothing is on it"},
 		"no volume yet":                  {made: database("1Gi"), now: database("1Gi"), claim: claimOf("1Gi", "0", unbound)},
 		"the volume is gone":             {made: database("1Gi"), now: database("1Gi"), claim: claimOf("1Gi", "1Gi", lost), reason: "DataConflict", says: "is gone"},
