@@ -1,21 +1,26 @@
 package schemawalk
 
-import "regexp"
+import (
+	"maps"
+	"regexp"
+)
 
 // What every walk begins with. Two pods are what makes a PodDisruptionBudget; a second
 // component is what can stay when the walked one goes; a history of one spec lets go of
 // the Jobs of earlier ones, which would otherwise be kept on purpose.
 const (
-	baseService = `{image: "shop/web:1", replicas: 2, ports: [{name: http, port: 80}]}`
-	baseJob     = `{image: "shop/job:1"}`
-	baseStack   = `{revisionHistoryLimit: 1, components: [{name: walked}, {name: other, service: {image: "shop/other:1"}}]}`
-	reachable   = `[{name: other, service: {image: "shop/other:1", ports: [{port: 80}]}}, {name: third, service: {image: "shop/third:1", ports: [{name: http, port: 8080}]}}]`
-	schedule    = "0 4 * * *"
+	baseService  = `{image: "shop/web:1", replicas: 2, ports: [{name: http, port: 80}]}`
+	baseStateful = `{image: "shop/db:1", replicas: 2, ports: [{name: http, port: 80}], storage: [{name: data, mountPath: /data, size: 1Gi}]}`
+	baseJob      = `{image: "shop/job:1"}`
+	baseCloud    = `{front: {deployment: {image: "shop/front:1"}}, identity: {deployment: {image: "shop/identity:1"}}, db: {statefulSet: {image: "mariadb:10.11", storage: {size: 1Gi}}}}`
+	baseStack    = `{revisionHistoryLimit: 1, components: [{name: walked}, {name: other, service: {image: "shop/other:1"}}]}`
+	reachable    = `[{name: other, service: {image: "shop/other:1", ports: [{port: 80}]}}, {name: third, service: {image: "shop/third:1", ports: [{name: http, port: 8080}]}}]`
+	schedule     = "0 4 * * *"
 )
 
 // ground is what must be there for a field to mean anything, as a merge patch on the
-// service or the job. Required fields beside a field need no ground: the schema names
-// them.
+// part that the field is in; what a part has no field for is left out of it. Required
+// fields beside a field need no ground: the schema names them.
 type ground struct{ path, patch string }
 
 var grounds = []ground{
@@ -38,20 +43,32 @@ var grounds = []ground{
 	{`^probes\.liveness\.[^.]+$`, `{probes: {liveness: {exec: {command: ["true"]}}}}`},
 	{`^probes\.readiness\.[^.]+$`, `{probes: {readiness: {exec: {command: ["true"]}}}}`},
 	{`^probes\.startup\.[^.]+$`, `{probes: {startup: {exec: {command: ["true"]}}}}`},
+	{`^storage\[\]\.(name|className|accessMode)$`, `{replicas: 0}`}, // without pods there is no volume that it would be too late for
+	{`^credentials\[\]\.key$`, `{replicas: 0, credentials: [{env: ALPHA}]}`},
+	{`^credentials\[\]\.env$`, `{credentials: [{key: alpha}]}`},
+	{`^credentials\[\]\.secretRef`, `{credentials: [{key: alpha, env: ALPHA}]}`},
 	{`^env\[\]\.value$|^env\[\]\.valueFrom`, `{env: [{name: WALKED}, {name: OTHER, value: stays}]}`},
 }
 
-// ground is the service or job in which a leaf is walked.
+var bases = map[string]string{"service": baseService, "stateful": baseStateful, "job": baseJob, "deployment": baseService, "statefulSet": "{}"}
+
+// ground is the part in which a leaf is walked.
 func (l leaf) ground() map[string]any {
-	base := baseService
-	if l.ofJob() {
-		base = baseJob
+	out := parse(bases[l.part()]).(map[string]any)
+	schema := l.kind.spec
+	for _, step := range l.holder() {
+		schema = below(schema, step)
 	}
-	out := parse(base).(map[string]any)
 	for _, c := range grounds {
-		if regexp.MustCompile(c.path).MatchString(l.within()) {
-			merge(out, parse(c.patch).(map[string]any))
+		if !regexp.MustCompile(c.path).MatchString(l.within()) {
+			continue
 		}
+		patch := parse(c.patch).(map[string]any)
+		maps.DeleteFunc(patch, func(field string, _ any) bool {
+			_, known := schema.Properties[field]
+			return l.holder() != nil && !known
+		})
+		merge(out, patch)
 	}
 	if l.scheduled {
 		out["schedule"] = schedule
@@ -62,17 +79,19 @@ func (l leaf) ground() map[string]any {
 // start is the spec in which a leaf is walked.
 func (l leaf) start() map[string]any {
 	within := l.ground()
-	if l.kind.name == "AppService" {
+	switch l.kind.name {
+	case "AppService":
 		return within
+	case "CloudManager":
+		spec := parse(baseCloud).(map[string]any)
+		if holder := l.holder(); holder != nil {
+			merge(at(spec, holder).(map[string]any), within)
+		}
+		return spec
 	}
 	spec := parse(baseStack).(map[string]any)
 	components := spec["components"].([]any)
-	walked := components[0].(map[string]any)
-	if l.ofJob() {
-		walked["job"] = within
-		return spec
-	}
-	walked["service"] = within
+	components[0].(map[string]any)[l.part()] = within
 	if !regexp.MustCompile(`^components\[\]\.`).MatchString(l.within()) {
 		return spec
 	}
@@ -99,33 +118,3 @@ func merge(into, patch map[string]any) {
 // together are the fields that Kubernetes does not let go alone, although no schema says
 // so: without them, what holds them means nothing.
 var together = regexp.MustCompile(`valueFrom\.[a-zA-Z]+$|envFrom\[\]\.(configMap|secret)Ref$|exec\.command$`)
-
-// exception is a leaf that is not like the others, and why.
-type exception struct{ path, why string }
-
-// left are the leaves that cannot be walked.
-var left = []exception{
-	{`probes\.[a-z]+\.grpc\.mode$`, "a field of Kubernetes 1.37, which the API server of this run does not know"},
-	{`probes\.[a-z]+\.httpGet\.protocol$`, "a field of Kubernetes 1.37, which the API server of this run does not know"},
-	{`probes\.readiness\.terminationGracePeriodSeconds$`, "Kubernetes refuses it in a readiness probe"},
-}
-
-// quiet are the leaves of which no value changes a child. Any other such leaf is one whose
-// values are chosen badly: its walk would prove nothing.
-var quiet = []exception{
-	{`suspend$`, "what runs keeps running, so it is compared with an object that is not suspended"},
-	{`renamedFrom$`, "about a component that was"},
-	{`revisionHistoryLimit$`, "about specs that were"},
-	{`job\.scheduling\.spread$`, "a job is not spread"},
-	{`fieldRef\.apiVersion$`, "has one legal value, which is the default"},
-}
-
-// among is why a leaf is one of the exceptions, or "".
-func (l leaf) among(exceptions []exception) string {
-	for _, e := range exceptions {
-		if regexp.MustCompile(e.path).MatchString(l.name()) {
-			return e.why
-		}
-	}
-	return ""
-}

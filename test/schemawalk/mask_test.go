@@ -36,6 +36,8 @@ var mask = []masked{
 	{"Service", "spec.ports[].nodePort", "a port", byServer},
 	{"Deployment", "spec.replicas", "left alone", "where the spec says no replicas, the live count is left alone"},
 	{"Deployment", "owned.f:spec.f:replicas", nil, "sent along where the live count is left alone, so that it does not fall to 1"},
+	{"StatefulSet", "spec.replicas", "left alone", "where the spec says no replicas, the live count is left alone"},
+	{"StatefulSet", "owned.f:spec.f:replicas", nil, "sent along where the live count is left alone, so that it does not fall to 1"},
 }
 
 // hits counts how often each mask was needed.
@@ -158,24 +160,32 @@ func hide(in any, path []string, with any) bool {
 	return true
 }
 
-// counted are the names of the Deployments whose count of pods a spec says.
+// counted are the names of the Deployments and StatefulSets whose count of pods a spec says.
 func counted(name string, spec map[string]any) map[string]bool {
 	out := map[string]bool{}
-	if _, says := spec["replicas"]; says {
-		out[name] = true
+	note := func(part any, called any, otherwise string) {
+		holder, _ := part.(map[string]any)
+		if _, says := holder["replicas"]; !says {
+			return
+		}
+		if given, ok := called.(string); ok {
+			otherwise = strings.ReplaceAll(given, myName, name)
+		}
+		out[otherwise] = true
 	}
+	note(spec, nil, name)
 	components, _ := spec["components"].([]any)
 	for _, c := range components {
 		component := c.(map[string]any)
-		service, _ := component["service"].(map[string]any)
-		if _, says := service["replicas"]; !says {
-			continue
+		for _, part := range []string{"service", "stateful"} {
+			note(component[part], component["resourceName"], name+"-"+component["name"].(string))
 		}
-		if resource, ok := component["resourceName"].(string); ok {
-			out[strings.ReplaceAll(resource, myName, name)] = true
-			continue
-		}
-		out[name+"-"+component["name"].(string)] = true
 	}
+	for _, c := range []string{"front", "identity"} {
+		holder, _ := spec[c].(map[string]any)
+		deployment, _ := holder["deployment"].(map[string]any)
+		note(deployment, deployment["name"], name+"-"+c)
+	}
+	out[name+"-db"] = spec["db"] != nil // there is one database, always
 	return out
 }

@@ -31,25 +31,35 @@ func (f *fresh) trouble(v *view) string {
 	return ""
 }
 
-func (w *walk) freshOf(k kind, spec map[string]any) *fresh {
-	key := k.name + text(spec)
+func (w *walk) freshOf(l leaf, spec map[string]any) *fresh {
+	key := l.kind.name + l.prefix() + text(spec)
 	w.mu.Lock()
 	if w.fresh[key] == nil {
 		w.fresh[key] = &fresh{}
 	}
 	f := w.fresh[key]
 	w.mu.Unlock()
-	f.once.Do(func() { f.object, f.err = w.create(k, spec) })
+	f.once.Do(func() { f.object, f.err = w.create(l, spec) })
 	return f
 }
 
 // name is a new one, always of the same length: no name is part of another, and what is
 // made of one is shortened alike.
-func (w *walk) name() string {
+func (w *walk) name(l leaf) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.names++
-	return fmt.Sprintf("walk-%05d", w.names)
+	return fmt.Sprintf("%s%05d", l.prefix(), w.names)
+}
+
+// withoutClaims begins the names of the objects whose claims nobody makes.
+const withoutClaims = "bare-"
+
+func (l leaf) prefix() string {
+	if l.among(unclaimed) != "" {
+		return withoutClaims
+	}
+	return "walk-"
 }
 
 // make is an object with a spec.
@@ -63,9 +73,9 @@ func (w *walk) make(k kind, name string, spec map[string]any) *unstructured.Unst
 }
 
 // create creates an object; a field that the schema does not have is a mistake of ours.
-func (w *walk) create(k kind, spec map[string]any) (object, error) {
-	return seen(w.client.Resource(ours(k.resource)).Namespace(w.namespace).
-		Create(w.t.Context(), w.make(k, w.name(), spec), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}))
+func (w *walk) create(l leaf, spec map[string]any) (object, error) {
+	return seen(w.client.Resource(ours(l.kind.resource)).Namespace(w.namespace).
+		Create(w.t.Context(), w.make(l.kind, w.name(l), spec), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}))
 }
 
 // update replaces the whole spec.

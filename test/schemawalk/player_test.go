@@ -3,7 +3,10 @@ package schemawalk
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"reflect"
+	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +22,7 @@ import (
 type player struct {
 	client dynamic.Interface
 	report func(format string, args ...any)
+	made   sync.Map // the claims that were made
 }
 
 // play reacts to a child as it is now.
@@ -29,20 +33,72 @@ func (p *player) play(ctx context.Context, resource string, o *unstructured.Unst
 		if len(o.GetFinalizers()) > 0 { // the garbage collector's part
 			_, err = client.Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		}
-	} else if status := played(o); status != nil && !agrees(o.Object["status"], status) {
-		body, _ := json.Marshal(map[string]any{"status": status})
-		_, err = client.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: "player"}, "status")
+	} else if resource == claims {
+		err = p.bind(ctx, o)
+	} else if err = p.claim(ctx, o); err == nil {
+		if status := played(o); status != nil && !agrees(o.Object["status"], status) {
+			body, _ := json.Marshal(map[string]any{"status": status})
+			_, err = client.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: "player"}, "status")
+		}
 	}
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 		p.report("play %s %s: %v", o.GetKind(), o.GetName(), err)
 	}
 }
 
+// claim makes what the pods of a StatefulSet need, before they are said to run.
+func (p *player) claim(ctx context.Context, o *unstructured.Unstructured) error {
+	if o.GetKind() != "StatefulSet" || strings.HasPrefix(o.GetName(), withoutClaims) {
+		return nil
+	}
+	pods, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	labels, _, _ := unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels")
+	templates, _, _ := unstructured.NestedSlice(o.Object, "spec", "volumeClaimTemplates")
+	for _, t := range templates {
+		for i := range pods {
+			template := unstructured.Unstructured{Object: t.(map[string]any)}
+			claim := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": template.Object["spec"]}}
+			claim.SetName(fmt.Sprintf("%s-%s-%d", template.GetName(), o.GetName(), i))
+			claim.SetLabels(labels)
+			if _, before := p.made.Load(claim.GetName()); before {
+				continue
+			}
+			_, err := p.client.Resource(children[claims]).Namespace(o.GetNamespace()).Create(ctx, claim, metav1.CreateOptions{})
+			if err != nil && !apierrors.IsAlreadyExists(err) {
+				return err
+			}
+			p.made.Store(claim.GetName(), true)
+		}
+	}
+	return nil
+}
+
+// bind gives a claim the volume that the simulator of storage has made for it.
+func (p *player) bind(ctx context.Context, o *unstructured.Unstructured) error {
+	client := p.client.Resource(children[claims]).Namespace(o.GetNamespace())
+	if volume, _, _ := unstructured.NestedString(o.Object, "spec", "volumeName"); volume == "" {
+		body := fmt.Appendf(nil, `{"spec":{"volumeName":"vol-%s"}}`, o.GetUID())
+		_, err := client.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: "player"})
+		return err
+	}
+	if phase, _, _ := unstructured.NestedString(o.Object, "status", "phase"); phase == "Bound" {
+		return nil
+	}
+	modes, _, _ := unstructured.NestedSlice(o.Object, "spec", "accessModes")
+	size, _, _ := unstructured.NestedMap(o.Object, "spec", "resources", "requests")
+	body, err := json.Marshal(map[string]any{"status": map[string]any{"phase": "Bound", "accessModes": modes, "capacity": size}})
+	if err != nil {
+		return err
+	}
+	_, err = client.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: "player"}, "status")
+	return err
+}
+
 // played is the status of a child whose controllers are done with it, nil if nobody waits
 // for one.
 func played(o *unstructured.Unstructured) map[string]any {
 	switch o.GetKind() {
-	case "Deployment":
+	case "Deployment", "StatefulSet":
 		n, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
 		return map[string]any{"observedGeneration": o.GetGeneration(), "replicas": n, "updatedReplicas": n, "readyReplicas": n, "availableReplicas": n}
 	case "Job":

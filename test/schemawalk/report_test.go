@@ -1,6 +1,7 @@
 package schemawalk
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -20,6 +21,7 @@ type row struct {
 	Kind       string `json:"kind"`
 	Leaves     int    `json:"leaves"`
 	Walked     int    `json:"walked"`
+	Refused    int    `json:"refused"` // of those that were walked
 	LeftOut    int    `json:"leftOut"`
 	Mismatches int    `json:"mismatches"`
 }
@@ -27,6 +29,7 @@ type row struct {
 func (r *row) add(o row) {
 	r.Leaves += o.Leaves
 	r.Walked += o.Walked
+	r.Refused += o.Refused
 	r.LeftOut += o.LeftOut
 	r.Mismatches += o.Mismatches
 }
@@ -38,6 +41,8 @@ type report struct {
 	// Further are walks beside the leaves.
 	Further []row               `json:"further"`
 	Left    map[string][]string `json:"leftOut"` // leaves by reason
+	Refused map[string][]string `json:"refused"`
+	Special map[string][]string `json:"special"`
 	Whole   []string            `json:"unsetWithWhatHoldsIt"`
 	Never   []string            `json:"cannotBeUnset"`
 	Silent  []string            `json:"changesNoChild"`
@@ -50,7 +55,7 @@ const (
 )
 
 func (w *walk) report(results []result, took time.Duration) *report {
-	out := &report{Seconds: took.Seconds(), Left: map[string][]string{}}
+	out := &report{Seconds: took.Seconds(), Left: map[string][]string{}, Refused: map[string][]string{}, Special: map[string][]string{}}
 	rows := map[string]*row{}
 	for _, r := range results {
 		name := r.kind.name
@@ -64,9 +69,13 @@ func (w *walk) report(results []result, took time.Duration) *report {
 			rows[name] = &row{Kind: name}
 		}
 		one := row{Leaves: 1, Walked: 1, Mismatches: len(r.mismatches)}
-		if r.leftOut != "" {
+		switch {
+		case r.leftOut != "":
 			one = row{Leaves: 1, LeftOut: 1}
 			out.Left[r.leftOut] = append(out.Left[r.leftOut], r.title())
+		case r.refused != "":
+			one.Refused = 1
+			out.Refused[r.refused] = append(out.Refused[r.refused], r.title())
 		}
 		rows[name].add(one)
 		out.note(r)
@@ -90,8 +99,11 @@ func (w *walk) report(results []result, took time.Duration) *report {
 
 // note keeps what a reader should know about a walk.
 func (o *report) note(r result) {
-	if r.leftOut != "" || r.ring || len(r.mismatches) > 0 {
+	if r.leftOut != "" || r.refused != "" || r.ring || len(r.mismatches) > 0 {
 		return
+	}
+	if why := cmp.Or(r.among(anew), r.among(unclaimed)); why != "" {
+		o.Special[why] = append(o.Special[why], r.title())
 	}
 	switch r.removed {
 	case r.name():
@@ -106,7 +118,7 @@ func (o *report) note(r result) {
 }
 
 func (o *report) total() row {
-	all := row{Kind: "both"}
+	all := row{Kind: "all"}
 	for _, r := range o.Rows {
 		all.add(r)
 	}
@@ -161,15 +173,18 @@ its own against a real API server and the real operator: created without it, the
 it again. After each step the children must be those of a fresh object with the same spec, in two respects: the whole
 object, so that nothing of what was said before stays behind, and the set of fields that the field manager holdfast owns.
 
+A leaf that cannot be set where it is is tried: it must be refused in so many words, by the schema or in the status, and
+the children must be what they were before, during and after.
+
 `
 
 // text is the result as a page.
 func (o *report) text() string {
 	var b strings.Builder
 	table := func(first string, rows []row) {
-		fmt.Fprintf(&b, "| %s | all | walked | left out | mismatches |\n| --- | ---: | ---: | ---: | ---: |\n", first)
+		fmt.Fprintf(&b, "| %s | all | walked | of them refused | left out | mismatches |\n| --- | ---: | ---: | ---: | ---: | ---: |\n", first)
 		for _, r := range rows {
-			fmt.Fprintf(&b, "| %s | %d | %d | %d | %d |\n", r.Kind, r.Leaves, r.Walked, r.LeftOut, r.Mismatches)
+			fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d |\n", r.Kind, r.Leaves, r.Walked, r.Refused, r.LeftOut, r.Mismatches)
 		}
 	}
 	t := o.total()
@@ -182,13 +197,9 @@ func (o *report) text() string {
 			fmt.Fprintf(&b, "- %s\n", line)
 		}
 	}
-	var leftOut []string
-	for _, why := range sortedKeys(o.Left) {
-		for _, title := range o.Left[why] {
-			leftOut = append(leftOut, fmt.Sprintf("`%s`: %s", title, why))
-		}
-	}
-	list("Left out", append(leftOut, "the value Headless of service.type: a Service cannot become Headless or stop being it, which the schema says"))
+	list("Left out", append(reasons(o.Left), "the value Headless of service.type: a Service cannot become Headless or stop being it, which the schema says"))
+	list("Refused, said so, and nothing of it stays", reasons(o.Refused))
+	list("Walked in a way of their own", reasons(o.Special))
 	list("Set and changed, not unset, because it is required", quoted(o.Never))
 	list("No value changes a child", o.Silent)
 	fmt.Fprintf(&b, "\n%d further walks are of leaves that are required where they are; to unset them, what holds them goes (out/schema-walk.json lists them).\n", len(o.Whole))
@@ -196,8 +207,19 @@ func (o *report) text() string {
 	for _, m := range o.Masks {
 		fmt.Fprintf(&b, "| %s |\n", m)
 	}
-	b.WriteString("\nThe name of the object, its UID and that of the child are replaced by the same word everywhere. Revisions of a stack\nare not compared: they remember what was.\n")
+	b.WriteString("\nThe name of the object, its UID and that of the child are replaced by the same word everywhere. Revisions of a stack\nare not compared: they remember what was. Claims and the Secrets with credentials are not, either: they are made once\nand stay. That a volume has grown is part of being ready.\n")
 	return b.String()
+}
+
+// reasons are leaves with the reason for each.
+func reasons(by map[string][]string) []string {
+	var out []string
+	for _, why := range sortedKeys(by) {
+		for _, title := range by[why] {
+			out = append(out, fmt.Sprintf("`%s`: %s", title, why))
+		}
+	}
+	return out
 }
 
 func quoted(titles []string) []string {

@@ -32,7 +32,7 @@ func readKinds(t *testing.T) []kind {
 		t.Fatal(err)
 	}
 	var out []kind
-	for _, resource := range []string{"appservices", "appstacks"} {
+	for _, resource := range []string{"appservices", "appstacks", "cloudmanagers"} {
 		content, err := os.ReadFile(filepath.Join(root, "config", "crd", "apps.holdfast.dev_"+resource+".yaml"))
 		if err != nil {
 			t.Fatal(err)
@@ -62,16 +62,30 @@ func (l leaf) name() string {
 	return strings.ReplaceAll(strings.Join(append([]string{"spec"}, l.path...), "."), "."+element, element)
 }
 
-// within is the path below the service or the job, which AppService and AppStack share.
-func (l leaf) within() string {
-	path := l.path
-	if l.kind.name == "AppStack" && len(path) > 2 && (path[2] == "service" || path[2] == "job") {
-		path = path[3:]
+// holder is the way to the part of a spec that a leaf is in: that of a component of a stack,
+// or of a CloudManager. The spec of an AppService is such a part itself.
+func (l leaf) holder() []string {
+	switch {
+	case l.kind.name == "AppStack" && len(l.path) > 2 && slices.Contains([]string{"service", "stateful", "job"}, l.path[2]):
+		return l.path[:3]
+	case l.kind.name == "CloudManager" && len(l.path) > 1 && slices.Contains([]string{"deployment", "statefulSet"}, l.path[1]):
+		return l.path[:2]
 	}
-	return strings.ReplaceAll(strings.Join(path, "."), "."+element, element)
+	return nil
 }
 
-func (l leaf) ofJob() bool { return len(l.path) > 2 && l.path[0] == "components" && l.path[2] == "job" }
+// part is the name of what holds a leaf. Beside a leaf that is in none there is a service.
+func (l leaf) part() string {
+	if holder := l.holder(); holder != nil {
+		return holder[len(holder)-1]
+	}
+	return "service"
+}
+
+// within is the path below the part, which all parts and AppService share.
+func (l leaf) within() string {
+	return strings.ReplaceAll(strings.Join(l.path[len(l.holder()):], "."), "."+element, element)
+}
 
 // leaves are all leaves of a kind, in a fixed order. A list of objects is entered; a map
 // and a list of plain values are one leaf.

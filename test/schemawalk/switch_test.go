@@ -1,62 +1,70 @@
 package schemawalk
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // ring are ways to say something of which only one can be said at a time. A leaf alone
 // never goes from one to the other, so these walks do, all the way round.
 type ring struct {
-	name string
-	job  bool // of a job with a schedule, too
-	ways []string
+	name  string
+	parts string // in which of them it means something
+	ways  []string
 }
 
+const (
+	servers = "service stateful"
+	pods    = "service stateful job"
+)
+
 var rings = []ring{
-	{"readiness", false, probe("readiness")},
-	{"liveness", false, probe("liveness")},
-	{"startup", false, probe("startup")},
-	{"source of a volume", true, []string{
-		`{volumes: [{name: data, mountPath: /data, emptyDir: {sizeLimit: 1Gi, medium: Memory}}]}`,
-		`{volumes: [{name: data, mountPath: /data, secret: {name: alpha, items: [{key: alpha, path: a}], defaultMode: 256}}]}`,
-		`{volumes: [{name: data, mountPath: /data, configMap: {name: alpha}}]}`,
-		`{volumes: [{name: data, mountPath: /data, readOnly: true, persistentVolumeClaim: {claimName: alpha}}]}`,
+	{"readiness", servers, probe("readiness")},
+	{"liveness", servers, probe("liveness")},
+	{"startup", servers, probe("startup")},
+	{"source of a volume", pods, []string{
+		`{volumes: [{name: alpha, mountPath: /alpha, emptyDir: {sizeLimit: 1Gi, medium: Memory}}]}`,
+		`{volumes: [{name: alpha, mountPath: /alpha, secret: {name: alpha, items: [{key: alpha, path: a}], defaultMode: 256}}]}`,
+		`{volumes: [{name: alpha, mountPath: /alpha, configMap: {name: alpha}}]}`,
+		`{volumes: [{name: alpha, mountPath: /alpha, readOnly: true, persistentVolumeClaim: {claimName: alpha}}]}`,
 	}},
-	{"source of a variable", true, []string{
+	{"source of a variable", pods + " deployment", []string{
 		`{env: [{name: A, value: one}]}`,
 		`{env: [{name: A, valueFrom: {configMapKeyRef: {name: alpha, key: alpha}}}]}`,
 		`{env: [{name: A, valueFrom: {secretKeyRef: {name: alpha, key: alpha, optional: true}}}]}`,
 		`{env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}`,
 		`{env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu}}}], resources: {limits: {cpu: 500m}}}`,
 	}},
-	{"order of variables", true, []string{
+	{"order of variables", pods + " deployment", []string{
 		`{env: [{name: A, value: one}, {name: B, value: two}]}`,
 		`{env: [{name: B, value: two}, {name: A, value: one}]}`,
 		`{env: [{name: C, value: three}, {name: B, value: two}, {name: A, value: one}]}`,
 	}},
-	{"where variables come from", true, []string{
+	{"where variables come from", pods, []string{
 		`{envFrom: [{configMapRef: {name: alpha}}]}`,
 		`{envFrom: [{secretRef: {name: alpha}, prefix: A_}]}`,
 		`{envFrom: [{configMapRef: {name: beta}}, {configMapRef: {name: alpha}}]}`,
 	}},
-	{"exposure", false, []string{
+	{"exposure", "service", []string{
 		`{expose: {ingressClassName: alpha, hostnames: [alpha.example.com], tls: {secretName: alpha}}}`,
 		`{expose: {gatewayRef: {name: alpha}, hostnames: [alpha.example.com]}}`,
 		`{expose: {ingressClassName: beta}}`,
 		`{}`,
 	}},
-	{"count of pods", false, []string{
+	{"count of pods", "service", []string{
 		`{replicas: 3}`,
 		`{replicas: null, autoscaling: {minReplicas: 2, maxReplicas: 4, targetCPUUtilization: 70}}`,
 		`{replicas: null}`,
 		`{replicas: null, autoscaling: {maxReplicas: 4, targetMemoryUtilization: 80}}`,
 	}},
-	{"files", true, []string{
+	{"files", pods, []string{
 		`{config: {files: [{path: /etc/a, content: one}]}}`,
 		`{config: {files: [{path: /etc/a, content: two}, {path: /etc/b, content: three}]}}`,
 		`{config: {files: [{path: /etc/b, content: three}], rollOnChange: false}}`,
 		`{config: {files: [{path: /etc/c, content: four}], rollOnChange: false}}`,
 		`{}`,
 	}},
-	{"ports", false, []string{
+	{"ports", servers, []string{
 		`{ports: [{name: dns, port: 53, protocol: UDP}, {name: dns-tcp, port: 53, protocol: TCP}]}`,
 		`{ports: [{name: dns-tcp, port: 53, protocol: TCP}]}`,
 		`{ports: [{name: dns-tcp, port: 54, targetPort: 53}, {name: http, port: 80, targetPort: 53}]}`,
@@ -64,7 +72,7 @@ var rings = []ring{
 		`{ports: [{port: 81}], service: {type: LoadBalancer}}`,
 		`{ports: null}`,
 	}},
-	{"overlay", true, []string{
+	{"overlay", pods, []string{
 		`{podTemplateOverlay: {spec: {containers: [{name: beside, image: "shop/beside:1", env: [{name: A, value: one}]}]}}}`,
 		`{podTemplateOverlay: {spec: {containers: [{name: app, env: [{name: A, value: one}]}], dnsConfig: {nameservers: [192.0.2.1]}}}}`,
 		`{env: [{name: A, value: one}], podTemplateOverlay: {metadata: {annotations: {alpha: one}}, spec: {affinity: {nodeAffinity: {}}}}}`,
@@ -83,44 +91,47 @@ func probe(name string) []string {
 	return append(out, "{}")
 }
 
+// turns are the leaves in whose place a ring is walked in a kind. That of a job is one with
+// a schedule: a Job cannot change, and what follows it is a fresh one.
+func (r ring) turns(k kind) []leaf {
+	var out []leaf
+	for _, part := range strings.Fields(r.parts) {
+		switch {
+		case k.name == "AppService" && part == "service":
+			out = append(out, leaf{kind: k, path: []string{r.name}})
+		case k.name == "AppStack" && part != "deployment":
+			out = append(out, leaf{kind: k, path: []string{"components", element, part, r.name}, scheduled: part == "job"})
+		case k.name == "CloudManager" && part == "deployment":
+			out = append(out, leaf{kind: k, path: []string{"front", part, r.name}})
+		}
+	}
+	return out
+}
+
 // turn goes round a ring and ends where it began.
-func (w *walk) turn(k kind, r ring, scheduled bool) result {
-	l := leaf{kind: k, path: []string{r.name}, scheduled: scheduled}
+func (w *walk) turn(l leaf, r ring) result {
 	out := result{leaf: l, ring: true}
 	var live object
 	for i := range len(r.ways) + 1 {
-		spec := r.spec(k, i%len(r.ways), scheduled)
-		step := fmt.Sprintf("step %d, %s", i+1, r.ways[i%len(r.ways)])
+		way := r.ways[i%len(r.ways)]
+		spec := l.start()
+		holder := spec
+		if path := l.holder(); path != nil {
+			holder = at(spec, path).(map[string]any)
+		}
+		merge(holder, parse(way).(map[string]any))
+		step := fmt.Sprintf("step %d, %s", i+1, way)
 		var err error
 		if i == 0 {
-			live, err = w.create(k, spec)
+			live, err = w.create(l, spec)
 		} else {
-			live, err = w.update(k, live, spec)
+			live, err = w.update(l.kind, live, spec)
 		}
 		if err != nil {
 			out.mismatches = append(out.mismatches, fmt.Sprintf("%s: %v", step, err))
 			return out
 		}
-		w.settled(k, live, spec, &out, step)
+		w.settled(l, live, spec, &out, step)
 	}
 	return out
-}
-
-// spec is that of one way.
-func (r ring) spec(k kind, way int, scheduled bool) map[string]any {
-	within := []string{"components", element, "service", r.name}
-	if scheduled {
-		within[2] = "job"
-	}
-	if k.name == "AppService" {
-		within = []string{r.name}
-	}
-	start := leaf{kind: k, path: within, scheduled: scheduled}
-	spec := start.start()
-	holder := spec
-	if k.name != "AppService" {
-		holder = at(spec, within[:3]).(map[string]any)
-	}
-	merge(holder, parse(r.ways[way]).(map[string]any))
-	return spec
 }

@@ -37,7 +37,7 @@ var hints = []hint{
 	{`expose\.paths\[\]\.path`, "/alpha", "/beta"},
 	{`expose\.paths\[\]\.port`, "80", "8080"},
 	{`^image`, "shop/web:2", "registry.example.com/shop/web:3"},
-	{`job\.image|service\.image`, "shop/web:2", "registry.example.com/shop/web:3"},
+	{`(job|service|stateful|deployment|statefulSet)\.image`, "shop/web:2", "registry.example.com/shop/web:3"},
 	{`podLabels|podAnnotations|nodeSelector`, "{example.com/alpha: one}", "{example.com/beta: two}"},
 	{`service\.annotations`, "{example.com/alpha: one}", "{example.com/beta: two}"},
 	{`podTemplateOverlay`, "{spec: {dnsPolicy: Default, containers: [{name: app, tty: true}]}}",
@@ -77,7 +77,11 @@ var hints = []hint{
 	{`revisionHistoryLimit`, "2", "3"},
 	{`components\[\]\.name`, "walked", "renamed"},
 	{`components\[\]\.renamedFrom`, "alpha", "beta"},
-	{`resourceName`, myName + "-alpha", myName + "-beta"},
+	{`storage(\[\])?\.size`, "2Gi", "3Gi"}, // a volume only grows
+	{`storage\[\]\.className|storage\.class`, "standard", "local-path"},
+	{`accessModes?`, "ReadWriteOncePod", "ReadWriteMany"}, // not the default
+	{`credentials\[\]\.env`, "ALPHA", "BETA"},
+	{`resourceName|deployment\.name`, myName + "-alpha", myName + "-beta"},
 	{`dependsOn`, "[other]", "[third]"},
 	{`bindings\[\]\.component`, "other", "third"},
 	{`imagePullPolicy`, "Always", "Never"},

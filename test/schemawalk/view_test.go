@@ -19,9 +19,14 @@ import (
 )
 
 // children are the kinds that an application may have. Revisions are none of them: they
-// remember what was, so those of a fresh object differ on purpose.
+// remember what was, so those of a fresh object differ on purpose. Claims have no owner, so
+// they are played and not compared: they stay on purpose.
+const claims = "persistentvolumeclaims"
+
 var children = map[string]schema.GroupVersionResource{
 	"deployments":              {Group: "apps", Version: "v1", Resource: "deployments"},
+	"statefulsets":             {Group: "apps", Version: "v1", Resource: "statefulsets"},
+	claims:                     {Version: "v1", Resource: claims},
 	"services":                 {Version: "v1", Resource: "services"},
 	"configmaps":               {Version: "v1", Resource: "configmaps"},
 	"jobs":                     {Group: "batch", Version: "v1", Resource: "jobs"},
@@ -155,20 +160,43 @@ func (v *view) ready(name string, generation int64) string {
 	if app == nil || app.GetGeneration() < generation {
 		return "not seen yet"
 	}
+	c, err := readiness(app)
+	switch {
+	case err != nil:
+		return err.Error()
+	case c == nil:
+		return "its status is about an old generation"
+	case c.Status != metav1.ConditionTrue:
+		return fmt.Sprintf("Ready is %s/%s: %s", c.Status, c.Reason, c.Message)
+	}
+	return ""
+}
+
+// refuses says whether an object has told that its spec of a generation cannot be had.
+func (v *view) refuses(name string, generation int64) bool {
+	v.mu.Lock()
+	app := v.apps[name]
+	v.mu.Unlock()
+	if app == nil || app.GetGeneration() < generation {
+		return false
+	}
+	c, err := readiness(app)
+	return err == nil && c != nil && c.Status == metav1.ConditionFalse && (c.Reason == "ApplyFailed" || c.Reason == "InvalidSpec")
+}
+
+// readiness is the condition Ready, nil unless it is about the spec as it is now.
+func readiness(app *unstructured.Unstructured) (*metav1.Condition, error) {
 	var status struct {
 		ObservedGeneration int64              `json:"observedGeneration"`
 		Conditions         []metav1.Condition `json:"conditions"`
 	}
 	content, _ := app.Object["status"].(map[string]any)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &status); err != nil {
-		return err.Error()
+		return nil, err
 	}
 	c := meta.FindStatusCondition(status.Conditions, "Ready")
-	switch {
-	case c == nil || status.ObservedGeneration != app.GetGeneration() || c.ObservedGeneration != app.GetGeneration():
-		return "its status is about an old generation"
-	case c.Status != metav1.ConditionTrue:
-		return fmt.Sprintf("Ready is %s/%s: %s", c.Status, c.Reason, c.Message)
+	if c == nil || status.ObservedGeneration != app.GetGeneration() || c.ObservedGeneration != app.GetGeneration() {
+		return nil, nil
 	}
-	return ""
+	return c, nil
 }

@@ -1,5 +1,5 @@
-// Package schemawalk sets, changes and unsets every field that the schemas of AppService
-// and AppStack have. After each step the children must be those of a fresh object with the
+// Package schemawalk sets, changes and unsets every field that the schemas of our kinds
+// have. After each step the children must be those of a fresh object with the
 // same spec: nothing of what was said before may stay behind, in fields that we own or in
 // fields that we once owned.
 //
@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,12 +27,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 	"github.com/holdfast-dev/holdfast/internal/testutil/gatewayapi"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
 )
 
 // Without flags a sample is walked, as one test among others; make schema-walk walks all.
 var (
 	all     = flag.Bool("all", os.Getenv("HOLDFAST_LONG") != "", "walk every leaf")
-	every   = flag.Int("every", 12, "walk each n-th leaf")
+	every   = flag.Int("every", 18, "walk each n-th leaf")
 	seed    = flag.Int("seed", 1, "which of them is the first")
 	only    = flag.String("only", "", "walk the leaves whose path has this in it")
 	abreast = flag.Int("abreast", 16, "leaves that are walked at the same time")
@@ -86,6 +88,9 @@ func newWalk(t *testing.T) *walk {
 	if _, err := plane.InstallCRDs(gatewayapi.CRDs(t)); err != nil {
 		t.Fatal(err)
 	}
+	if err := volsim.Start(t.Context(), plane.Config); err != nil {
+		t.Fatal(err)
+	}
 	operator.Start(t, plane, operator.Options{Fast: true})
 	cfg := rest.CopyConfig(plane.Config)
 	cfg.QPS = -1
@@ -114,16 +119,15 @@ func (w *walk) choose() []func() result {
 	for _, k := range w.kinds {
 		for _, l := range k.leaves() {
 			add(l.name(), func() result { return w.walk(l) })
-			if l.ofJob() && l.within() != "schedule" {
+			if l.part() == "job" && l.within() != "schedule" {
 				again := l
 				again.scheduled = true
 				add(l.name(), func() result { return w.walk(again) })
 			}
 		}
 		for _, r := range rings {
-			add(r.name, func() result { return w.turn(k, r, false) })
-			if r.job && k.name == "AppStack" {
-				add(r.name, func() result { return w.turn(k, r, true) })
+			for _, l := range r.turns(k) {
+				add(r.name, func() result { return w.turn(l, r) })
 			}
 		}
 	}
@@ -135,6 +139,7 @@ type result struct {
 	leaf
 	ring       bool // not a leaf
 	leftOut    string
+	refused    string // why nobody can set it
 	removed    string // what was unset with it, "" if it cannot be unset
 	silent     bool   // no value of it changes a child
 	mismatches []string
@@ -143,7 +148,7 @@ type result struct {
 func (r result) title() string {
 	title := r.kind.name + " " + r.name()
 	if r.ring {
-		title = r.kind.name + " " + r.path[0]
+		title = fmt.Sprintf("%s, %s of %s", r.kind.name, r.path[len(r.path)-1], r.part())
 	}
 	if r.scheduled {
 		title += " (with a schedule)"
@@ -153,8 +158,12 @@ func (r result) title() string {
 
 // walk sets, changes and unsets one leaf.
 func (w *walk) walk(l leaf) result {
-	r := result{leaf: l, leftOut: l.among(left)}
-	if r.leftOut != "" {
+	r := result{leaf: l, leftOut: l.among(left), refused: l.among(refused)}
+	switch {
+	case r.leftOut != "":
+		return r
+	case r.refused != "":
+		r.mismatches = w.refuse(l)
 		return r
 	}
 	live, begin, err := w.begin(l, &r)
@@ -162,13 +171,8 @@ func (w *walk) walk(l leaf) result {
 		r.mismatches = append(r.mismatches, fmt.Sprintf("created: %v", err))
 		return r
 	}
-	a, b := l.values()
-	steps := []struct {
-		name string
-		spec map[string]any
-	}{{"set", l.with(a)}, {"changed", l.with(b)}, {"unset", begin}}
-	forms := []string{w.settled(l.kind, live, begin, &r, "created")}
-	for _, step := range steps {
+	forms := []string{w.settled(l, live, begin, &r, "created")}
+	for _, step := range l.steps(begin) {
 		if step.name == "unset" && r.removed == "" {
 			continue // required: there is no way without it
 		}
@@ -176,19 +180,34 @@ func (w *walk) walk(l leaf) result {
 			r.mismatches = append(r.mismatches, fmt.Sprintf("%s to %s: %v", step.name, text(step.spec), err))
 			return r
 		}
-		forms = append(forms, w.settled(l.kind, live, step.spec, &r, step.name))
+		forms = append(forms, w.settled(l, live, step.spec, &r, step.name))
 	}
-	if r.silent = len(r.mismatches) == 0 && forms[0] == forms[1] && forms[1] == forms[2]; r.silent && l.among(quiet) == "" {
+	if r.silent = len(r.mismatches) == 0 && len(slices.Compact(forms)) == 1; r.silent && l.among(quiet) == "" {
 		r.mismatches = append(r.mismatches, "neither value changes a child, so nothing was shown; choose others in hints")
 	}
 	return r
+}
+
+// step is what is done to a leaf.
+type step struct {
+	name string
+	spec map[string]any
+}
+
+func (l leaf) steps(begin map[string]any) []step {
+	a, b := l.values()
+	out := []step{{"set", l.with(a)}, {"changed", l.with(b)}, {"unset", begin}}
+	if l.among(anew) != "" {
+		out = slices.Insert(out, 1, out[2])
+	}
+	return out
 }
 
 // begin creates the object of a leaf without the leaf, or as near to that as the API server
 // accepts.
 func (w *walk) begin(l leaf, r *result) (live object, spec map[string]any, err error) {
 	for _, lack := range l.without() {
-		if live, err = w.create(l.kind, lack.spec); err == nil {
+		if live, err = w.create(l, lack.spec); err == nil {
 			r.removed = lack.removed
 			return live, lack.spec, nil
 		}
@@ -196,14 +215,14 @@ func (w *walk) begin(l leaf, r *result) (live object, spec map[string]any, err e
 			return live, nil, err
 		}
 	}
-	live, err = w.create(l.kind, l.start())
+	live, err = w.create(l, l.start())
 	return live, l.start(), err
 }
 
 // settled waits until an object has the children of a fresh one with the same spec, and
 // returns their form.
-func (w *walk) settled(k kind, live object, spec map[string]any, r *result, step string) string {
-	like := w.freshOf(k, awake(spec))
+func (w *walk) settled(l leaf, live object, spec map[string]any, r *result, step string) string {
+	like := w.freshOf(l, awake(spec))
 	until := time.Now().Add(patience)
 	for {
 		trouble := w.view.ready(live.name, live.generation)
