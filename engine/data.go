@@ -48,7 +48,8 @@ func (r *reconciler[T]) begin(ctx context.Context, app T, owner desired.Owner, o
 			return err
 		}
 	}
-	if err := r.freeClaims(ctx, owner, d.Claims); err != nil {
+	given, err := r.freeClaims(ctx, owner, c, d.Claims)
+	if err != nil {
 		return err
 	}
 	for _, l := range d.Label {
@@ -69,6 +70,13 @@ func (r *reconciler[T]) begin(ctx context.Context, app T, owner desired.Owner, o
 				done.told = append(done.told, plainPassword(c.Name, c.Data.Secret, credential.Key))
 			}
 		}
+	}
+	// After the credentials: data that is ours and has none looks as if they were lost.
+	for _, k := range given {
+		if err := r.applier.Label(ctx, owner, k, desired.KeptLabels(owner, c)); err != nil {
+			return err
+		}
+		done.changes = append(done.changes, change{c.Name, k.ID, apply.Adopted})
 	}
 	return nil
 }

@@ -143,24 +143,30 @@ func facts(kept []desired.Kept) []string {
 }
 
 // freeClaims makes sure that the claims that new pods will use are not somebody else's:
-// Kubernetes would use them without a word.
-func (r *reconciler[T]) freeClaims(ctx context.Context, owner desired.Owner, names []string) error {
+// Kubernetes would use them without a word. It returns those that their owner hands over and
+// that do not say yet whose they are: Kubernetes labels only the claims that it makes.
+func (r *reconciler[T]) freeClaims(ctx context.Context, owner desired.Owner, c desired.Component, names []string) (given []desired.Kept, err error) {
 	for _, name := range names {
+		id := desired.ID{Kind: desired.KindClaim, Name: name}
 		there := &metav1.PartialObjectMetadata{}
 		there.SetGroupVersionKind(desired.KindClaim)
 		switch err := r.live.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: name}, there); {
 		case client.IgnoreNotFound(err) != nil:
-			return fmt.Errorf("get PersistentVolumeClaim %s/%s: %w", owner.Namespace, name, err)
-		case err != nil, there.Annotations[appsapi.AnnotationAdopt] == "true":
+			return nil, fmt.Errorf("get PersistentVolumeClaim %s/%s: %w", owner.Namespace, name, err)
+		case err != nil:
+		case there.Annotations[appsapi.AnnotationAdopt] == "true":
+			if there.Labels[appsapi.LabelWorkload] != c.WorkloadID || there.Labels[appsapi.LabelOwnerUID] != string(owner.UID) {
+				given = append(given, desired.Kept{ID: id, Object: there})
+			}
 		case there.Labels[appsapi.LabelManagedBy] == appsapi.ManagedBy: // the cache has yet to hear of it
-			return fmt.Errorf("PersistentVolumeClaim %s/%s: %w", owner.Namespace, name, apply.ErrStale)
+			return nil, fmt.Errorf("PersistentVolumeClaim %s/%s: %w", owner.Namespace, name, apply.ErrStale)
 		default:
-			return &apply.NameConflict{Child: desired.ID{Kind: desired.KindClaim, Name: name}, Namespace: owner.Namespace, Why: fmt.Sprintf(
+			return nil, &apply.NameConflict{Child: id, Namespace: owner.Namespace, Why: fmt.Sprintf(
 				"exists and is not Holdfast's, so no pod is started with it; delete it, choose another resourceName, or hand it over: kubectl annotate pvc %s -n %s %s=true",
 				name, owner.Namespace, appsapi.AnnotationAdopt)}
 		}
 	}
-	return nil
+	return given, nil
 }
 
 // keptHandler wakes the application that a claim or Secret belongs to.

@@ -231,7 +231,14 @@ func foreignClaim(w *world) {
 
 	w.handsOver(theirs)
 	w.becomesReady()
-	w.Expect(w.claim("data-shop-db-0").UID).To(Equal(theirs.UID))
+	claim := w.claim("data-shop-db-0")
+	w.Expect(claim.UID).To(Equal(theirs.UID))
+	w.Expect(claim.Labels).To(And(HaveKeyWithValue(appsapi.LabelManagedBy, "holdfast"), HaveKeyWithValue(appsapi.LabelComponent, "db"),
+		HaveKeyWithValue(appsapi.LabelWorkload, "statefulset-shop-db"), HaveKeyWithValue(appsapi.LabelOwnerUID, string(w.stack().UID))))
+	w.Expect(w.condition("Ready")()).To(HavePrefix("True/Reconciled"), "its password is not lost: it has just been made")
+	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Storage[0].Size = resource.MustParse("2Gi") })
+	w.becomesReady()
+	w.Expect(w.claim("data-shop-db-0").Status.Capacity.Storage().String()).To(Equal("2Gi"))
 }
 
 func (w *world) handsOver(objects ...client.Object) {
