@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -79,7 +80,16 @@ func unlabelled(ctx context.Context, from client.Reader, owner desired.Owner, sp
 			kept = add(kept, desired.Kept{ID: desired.ID{Kind: desired.KindSecret, Name: ref.Name}, Object: secret})
 		}
 	}
-	return kept, nil
+	return inOrder(kept), nil
+}
+
+// inOrder sorts by kind and name. A cache lists in any order, and what is said about data must
+// not change with it.
+func inOrder(kept []desired.Kept) []desired.Kept {
+	slices.SortFunc(kept, func(a, b desired.Kept) int {
+		return cmp.Or(cmp.Compare(a.ID.Kind.Kind, b.ID.Kind.Kind), cmp.Compare(a.ID.Name, b.ID.Name))
+	})
+	return kept
 }
 
 // keptLive reads the same from the API server.

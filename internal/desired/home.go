@@ -173,8 +173,8 @@ func (f finder) fresh(c appsapi.Component) home {
 		if f.named[other] || f.taken[other] {
 			continue
 		}
-		for _, kept := range f.of[other] {
-			for _, k := range kept {
+		for _, place := range slices.Sorted(maps.Keys(f.of[other])) {
+			for _, k := range f.of[other][place] {
 				if k.Claim != nil && !k.Released() {
 					return home{set: set, refused: f.beside(c, k)}
 				}
