@@ -18,11 +18,11 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// children are the kinds that an application may have. Revisions are none of them: they
-// remember what was, so those of a fresh object differ on purpose. Claims have no owner, so
-// they are played and not compared: they stay on purpose.
+// claims are played and not compared: they have no owner, and stay on purpose.
 const claims = "persistentvolumeclaims"
 
+// children are the kinds that an application may have. Revisions are none of them: they
+// remember what was, so those of a fresh object differ on purpose.
 var children = map[string]schema.GroupVersionResource{
 	"deployments":              {Group: "apps", Version: "v1", Resource: "deployments"},
 	"statefulsets":             {Group: "apps", Version: "v1", Resource: "statefulsets"},
