@@ -87,7 +87,7 @@ func unlabelled(ctx context.Context, from client.Reader, owner desired.Owner, sp
 // not change with it.
 func inOrder(kept []desired.Kept) []desired.Kept {
 	slices.SortFunc(kept, func(a, b desired.Kept) int {
-		return cmp.Or(cmp.Compare(a.ID.Kind.Kind, b.ID.Kind.Kind), cmp.Compare(a.ID.Name, b.ID.Name))
+		return cmp.Or(cmp.Compare(a.Kind.Kind, b.Kind.Kind), cmp.Compare(a.Name, b.Name))
 	})
 	return kept
 }

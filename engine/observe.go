@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,10 +28,8 @@ type observed struct {
 	kept       []desired.Kept
 	// retained is what of it no component has, and what is not about to be deleted.
 	retained []desired.Kept
-	// running are the components that have pods and no workload.
-	running map[string]bool
-	spec    history.Spec
-	history history.Plan
+	spec     history.Spec
+	history  history.Plan
 	// strays are revisions, and jobs that have run for one of them, that lost what says
 	// whose they are. Nothing is applied to them, so nothing else puts it back.
 	strays []client.Object
@@ -55,9 +55,11 @@ func (r *reconciler[T]) observe(ctx context.Context, app T, owner desired.Owner)
 	if err != nil {
 		return o, err
 	}
-	if len(known)+len(o.kept) > 0 {
-		o.components = desired.For(owner, specs, desired.Known{Contents: known, Kept: o.kept})
+	running, err := r.running(ctx, owner, desired.For(owner, specs, desired.Known{Kept: o.kept}), seen)
+	if err != nil {
+		return o, err
 	}
+	o.components = desired.For(owner, specs, desired.Known{Contents: known, Kept: o.kept, Running: running})
 	o.retained = slices.DeleteFunc(desired.Unwanted(owner, o.components, o.kept), func(k desired.Kept) bool { return r.deletesData(app) && !k.Retained() })
 	o.absent = map[string][]desired.Ref{}
 	for _, c := range specs {
@@ -71,26 +73,28 @@ func (r *reconciler[T]) observe(ctx context.Context, app T, owner desired.Owner)
 		}
 	}
 	o.seen = seen
-	if err := r.orphans(ctx, owner, &o); err != nil {
-		return o, err
-	}
 	return o, r.recall(ctx, app, owner, &o)
 }
 
-// orphans finds the components that have pods and no workload.
-func (r *reconciler[T]) orphans(ctx context.Context, owner desired.Owner, o *observed) error {
-	o.running = map[string]bool{}
-	for _, c := range o.components {
-		if c.Data == nil || o.seen[c.Workload] != nil {
+// running counts the pods of components that have no StatefulSet.
+func (r *reconciler[T]) running(ctx context.Context, owner desired.Owner, components []desired.Component, seen rollout.Seen) (map[string]int32, error) {
+	counts := map[string]int32{}
+	for _, c := range components {
+		if c.Data == nil || seen[c.Workload] != nil {
 			continue
 		}
 		pods, err := r.pods(ctx, owner.Namespace, c)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		o.running[c.Name] = slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil })
+		for _, p := range pods {
+			ordinal, err := strconv.ParseInt(p.Name[strings.LastIndex(p.Name, "-")+1:], 10, 32)
+			if err == nil && p.DeletionTimestamp == nil {
+				counts[c.Name] = max(counts[c.Name], int32(ordinal)+1)
+			}
+		}
 	}
-	return nil
+	return counts, nil
 }
 
 // component is a component by its name.

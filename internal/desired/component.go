@@ -58,6 +58,7 @@ type application struct {
 	components []appsapi.Component
 	contents   Contents
 	homes      map[string]home
+	running    map[string]int32
 }
 
 // Known is what is known of the cluster beside the children themselves.
@@ -65,11 +66,14 @@ type Known struct {
 	Contents Contents
 	// Kept are the claims and credentials that may be those of the application.
 	Kept []Kept
+	// Running are the components that have pods and no StatefulSet, because somebody took it
+	// away, or we did, to make it anew around them: how many pods it had.
+	Running map[string]int32
 }
 
 // For says what the components of an application need.
 func For(owner Owner, components []appsapi.Component, known Known) []Component {
-	a := application{owner, components, known.Contents, homes(owner, components, known.Kept)}
+	a := application{owner, components, known.Contents, homes(owner, components, known.Kept), known.Running}
 	out := make([]Component, 0, len(components))
 	for _, c := range components {
 		d := Component{

@@ -26,6 +26,8 @@ type Data struct {
 	Secret      string
 	// Replicas is how many pods there are to be; nil leaves it as it is.
 	Replicas *int32
+	// Running is how many pods there are without a StatefulSet.
+	Running int32
 }
 
 // Claim is what there is of a claim.

@@ -45,7 +45,7 @@ func (a application) stateful(c appsapi.Component, d *Component) {
 	if err := soundStorage(s); err != nil && d.Invalid == "" {
 		d.Invalid = err.Error()
 	}
-	d.Data = &Data{Kept: h.kept, Refused: h.refused, Storage: s.Storage, Credentials: s.Credentials, Secret: h.set + authSuffix, Replicas: s.Replicas}
+	d.Data = &Data{Kept: h.kept, Refused: h.refused, Storage: s.Storage, Credentials: s.Credentials, Secret: h.set + authSuffix, Replicas: s.Replicas, Running: a.running[c.Name]}
 	d.Children = append(a.withFiles(c, s.PodSettings, statefulSet(a, c, h.set)), headless(a.Owner, c, h.set))
 	if n := s.Update.ProgressDeadlineSeconds; n != 0 {
 		d.ProgressDeadlineSeconds = n
@@ -115,12 +115,12 @@ func renderStatefulSet(a application, c appsapi.Component, name string, live *ap
 		live.Annotations[appsapi.AnnotationDependsOn] = strings.Join(edges, ",")
 		return renderStatefulSet(a, c, name, live)
 	}
-	return config, carryStorage(config, spec, c.Stateful, live)
+	return config, carryStorage(config, spec, c.Stateful, live, a.running[c.Name])
 }
 
 // carryStorage sends the claim templates without holding them: they cannot change, so those
 // of a set that exists go along as they are. Growing makes the set anew.
-func carryStorage(config *Config, spec *appsv1ac.StatefulSetSpecApplyConfiguration, c *appsapi.StatefulComponent, live *appsv1.StatefulSet) error {
+func carryStorage(config *Config, spec *appsv1ac.StatefulSetSpecApplyConfiguration, c *appsapi.StatefulComponent, live *appsv1.StatefulSet, running int32) error {
 	templates := claimTemplates(c.Storage)
 	if live != nil {
 		templates = nil
@@ -134,8 +134,12 @@ func carryStorage(config *Config, spec *appsv1ac.StatefulSetSpecApplyConfigurati
 	}
 	config.carry = func() {
 		spec.WithVolumeClaimTemplates(templates...)
-		if c.Replicas == nil && live != nil {
+		switch {
+		case c.Replicas != nil:
+		case live != nil:
 			spec.Replicas = live.Spec.Replicas
+		case running > 0: // one made anew has the pods of the one before
+			spec.WithReplicas(running)
 		}
 	}
 	return nil

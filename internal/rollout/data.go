@@ -144,6 +144,8 @@ func wanted(c *desired.Component, set *appsv1.StatefulSet) int32 {
 		return *c.Data.Replicas
 	case set != nil && set.Spec.Replicas != nil:
 		return *set.Spec.Replicas
+	case set == nil && c.Data.Running > 0:
+		return c.Data.Running
 	}
 	return 1
 }

@@ -139,14 +139,20 @@ func TestLostCredentialsHoldPods(t *testing.T) {
 // TestRenewPassesTheGate makes a set anew around its pods also while what it needs is down.
 func TestRenewPassesTheGate(t *testing.T) {
 	db, api := database("1Gi", needing("api")), service("api", "1")
-	components := desired.For(shop, stack(db, api), desired.Known{})
-	for running, want := range map[bool]bool{false: false, true: true} {
-		plan, err := For(Input{Owner: shop, Components: components, Running: map[string]bool{"db": running}})
+	for running, want := range map[int32]bool{0: false, 2: true} {
+		known := desired.Known{Running: map[string]int32{"db": running}}
+		plan, err := For(Input{Owner: shop, Components: desired.For(shop, stack(db, api), known)})
 		must(err)
 		if got := len(plan.Steps[0].Apply) > 0; got != want {
-			t.Errorf("with pods that run: %v, applied: %v", running, got)
+			t.Errorf("with %d pods that run applied: %v", running, got)
+		}
+		for _, a := range plan.Steps[0].Apply {
+			if set, ok := applied(a.Child, nil).(*appsv1.StatefulSet); ok && *set.Spec.Replicas != running {
+				t.Errorf("made for %d of %d pods", *set.Spec.Replicas, running)
+			}
 		}
 	}
+	components := desired.For(shop, stack(db, api), desired.Known{})
 	leaving := lives(db, api)
 	set := leaving[desired.ID{Kind: desired.KindStatefulSet, Name: "shop-db"}].(*appsv1.StatefulSet)
 	set.DeletionTimestamp, set.Finalizers = &noon, []string{metav1.FinalizerOrphanDependents}

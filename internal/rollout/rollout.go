@@ -38,9 +38,6 @@ type Input struct {
 	Kept []desired.Kept
 	// DeleteData is set when data goes with the component that it belongs to.
 	DeleteData bool
-	// Running are the components that have pods and no workload: somebody took it away, or
-	// we did, to make it anew around them.
-	Running map[string]bool
 }
 
 // Plan is what to do now.
@@ -227,7 +224,7 @@ func (p *planner) step(c *desired.Component) Step {
 // closed are the dependencies that are not ready.
 func (p *planner) closed(c *desired.Component) []string {
 	var out []string
-	if p.Running[c.Name] {
+	if c.Data != nil && c.Data.Running > 0 {
 		return nil // nothing begins with it
 	}
 	for _, dep := range c.DependsOn {

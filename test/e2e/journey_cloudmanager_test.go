@@ -138,7 +138,7 @@ while [ ! -e /tmp/%[1]s ]; do
   timeout 5 wget -q -O /dev/null http://%[2]s/ || bad=$((bad+1)); n=$((n+1))
 done; echo "$n requests, $bad failed"`
 
-func ask(t *testing.T, ns, what, address string) <-chan string {
+func ask(ns, what, address string) <-chan string {
 	result := make(chan string, 1)
 	go func() {
 		out, err := try("", "-n", ns, "exec", "client", "--", "sh", "-c", fmt.Sprintf(asking, what, address))
@@ -152,13 +152,13 @@ func ask(t *testing.T, ns, what, address string) <-chan string {
 // them is left without an answer.
 func renamedUnderLoad(t *testing.T, g *WithT, ns string) {
 	before := database(t, ns)
-	identity := ask(t, ns, "identity", "cm-identity:8080")
-	front := ask(t, ns, "front", "ake-front")
+	identity := ask(ns, "identity", "cm-identity:8080")
+	front := ask(ns, "front", "ake-front")
 	time.Sleep(time.Second)
 	patch(t, ns, `{"db": {"statefulSet": {"name": "cm-database"}}}`)
 	waitCloudManager(t, g, ns)
 	g.Expect(kubectl(t, "-n", ns, "get", "deployment", "cm-identity", "-o", `jsonpath={.spec.template.spec.containers[0].env[?(@.name=="DB_HOST")].value}`)).
-		To(Equal("cm-database."+ns+".svc"))
+		To(Equal("cm-database." + ns + ".svc"))
 	inClient(t, ns, "touch /tmp/front")
 	var counted string
 	g.Eventually(front, "30s").Should(Receive(&counted))
@@ -172,7 +172,9 @@ func renamedUnderLoad(t *testing.T, g *WithT, ns string) {
 	g.Eventually(identity, "30s").Should(Receive(&counted))
 	t.Log("identity, while it rolls: " + counted)
 	g.Expect(counted).To(MatchRegexp(`^\d{2,} requests, 0 failed<nil>$`))
-	g.Eventually(func() string { return kubectl(t, "-n", ns, "get", "services", "-o", "jsonpath={.items[*].metadata.name}") }, "60s", "500ms").
+	g.Eventually(func() string {
+		return kubectl(t, "-n", ns, "get", "services", "-o", "jsonpath={.items[*].metadata.name}")
+	}, "60s", "500ms").
 		Should(Equal("cm-database cm-db-headless cm-identity web-front"), "the old ones go")
 	g.Expect(database(t, ns)).To(Equal(before), "the database was restarted, or its volume or password changed")
 }

@@ -19,6 +19,7 @@ import (
 
 func init() {
 	stories["growth: volumes grow while their pods run"] = volumesGrow
+	stories["growth: as many pods as somebody else wants"] = growsAsManyPods
 	stories["growth: a volume does not shrink"] = noShrinking
 	stories["growth: a class that cannot grow"] = fixedClass
 	stories["growth: too much, then less"] = tooMuch
@@ -91,6 +92,21 @@ func writesTo(calls audit.Events, resource string) string {
 		}
 	}
 	return strings.Join(verbs, " ")
+}
+
+// growsAsManyPods grows a component that leaves the number of its pods to others.
+func growsAsManyPods(w *world) {
+	w.create(strings.Replace(ofClass(volsim.Standard), "replicas: 2, ", "", 1))
+	w.becomesReady()
+	w.Expect(w.Patch(w.Context(), w.set("shop-db"), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":2}}`)))).To(Succeed())
+	w.Eventually(func() any { return w.pod("shop-db-1") }, "30s").ShouldNot(BeNil())
+	w.becomesReady()
+	before := w.living()
+	w.resize("2Gi")
+	w.Eventually(w.sizes, "60s").Should(Equal("2Gi 2Gi 2Gi"))
+	w.becomesReady()
+	w.Expect(*w.set("shop-db").Spec.Replicas).To(BeEquivalentTo(2))
+	w.Expect(w.living()).To(Equal(before))
 }
 
 func (w *world) storageRefused(texts ...string) {
