@@ -87,24 +87,27 @@ test-e2e: images build dist ## Run the test cluster's own tests and the journeys
 	go test -count=1 -v -timeout 20m ./test/e2e
 
 # Everything that can go wrong: make faults (all), make faults PLANS=200 SEED=7 (a sample of the
-# plans), make faults REPLAY=<line> (one case), make faults KINDS=crash,travel (all of some kinds).
+# plans), make faults REPLAY=<line> (one case), make faults KINDS=crash,travel (all of some kinds),
+# make faults STEPS=data- (all of some steps).
 PLANS ?=
 SEED ?= 1
 REPLAY ?=
 KINDS ?=
+STEPS ?=
 WORKERS ?= 10
 FAULTS_OUT := $(CURDIR)/out/faults
 FAULTS_TEST := HOLDFAST_LONG=1 HOLDFAST_FAULTS_OUT=$(FAULTS_OUT) go test -count=1 -v -p 1 -timeout 4h
 .PHONY: faults
 faults: assets ## Crash, starve and mislead the operator at every write (100 minutes; PLANS=200 for a sample)
 	rm -rf $(FAULTS_OUT)
-ifneq ($(REPLAY)$(PLANS)$(KINDS),)
-	$(FAULTS_TEST) ./test/faults -run TestPlans -plans=$(or $(PLANS),0) -seed=$(SEED) -kinds='$(KINDS)' -replay='$(REPLAY)' -workers=$(WORKERS)
+ifneq ($(REPLAY)$(PLANS)$(KINDS)$(STEPS),)
+	$(FAULTS_TEST) ./test/faults -run TestPlans -plans=$(or $(PLANS),0) -seed=$(SEED) -kinds='$(KINDS)' -steps='$(STEPS)' -replay='$(REPLAY)' -workers=$(WORKERS)
 else
 	start=$$(date +%s); failed=0; \
 	$(FAULTS_TEST) -parallel 2 ./test/faults -plans=0 -seed=$(SEED) -workers=$(WORKERS) -clean=5 || failed=1; \
 	$(FAULTS_TEST) ./test/faults/environment || failed=1; \
 	$(FAULTS_TEST) ./engine -run Interleav || failed=1; \
+	$(FAULTS_TEST) ./internal/controller/appstack -run TestEndings || failed=1; \
 	go run ./test/faults/summary $(FAULTS_OUT) $$(( ($$(date +%s) - start) / 60 )) out/faults.json docs/reports/faults.md; \
 	exit $$failed
 endif

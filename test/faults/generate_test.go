@@ -18,10 +18,25 @@ var (
 // codes are the answers of the error matrix.
 var codes = []string{"409", "403", "422", "429", "500", "reset"}
 
-// resources that the operator watches.
-var resources = []string{
-	"appservices.apps.holdfast.dev", "appstacks.apps.holdfast.dev", "deployments.apps", "services", "jobs.batch",
-	"pods", "controllerrevisions.apps", "configmaps", "secrets",
+// resources that the operator watches; those of data, where there is some.
+var (
+	resources = []string{
+		"appservices.apps.holdfast.dev", "appstacks.apps.holdfast.dev", "deployments.apps", "services", "jobs.batch",
+		"pods", "controllerrevisions.apps", "configmaps", "secrets",
+	}
+	dataResources = []string{
+		"appstacks.apps.holdfast.dev", "deployments.apps", "services", "pods", "controllerrevisions.apps", "secrets",
+		"statefulsets.apps", "persistentvolumeclaims",
+	}
+)
+
+func isData(step string) bool { return strings.HasPrefix(step, "data-") }
+
+func resourcesOf(step string) []string {
+	if isData(step) {
+		return dataResources
+	}
+	return resources
 }
 
 // generate makes every plan there is for these writes, by step. Of double crashes two are
@@ -29,7 +44,7 @@ var resources = []string{
 func generate(writes map[string][]string, seed uint64) []plan {
 	chance := rand.New(rand.NewPCG(seed, 0))
 	var plans []plan
-	for _, s := range scenario {
+	for _, s := range allSteps() {
 		add := func(kind string, args ...string) { plans = append(plans, plan{kind, s.name, args}) }
 		for _, w := range writes[s.name] {
 			for _, mode := range modes {
@@ -48,7 +63,7 @@ func generate(writes map[string][]string, seed uint64) []plan {
 				add(travel, strconv.Itoa(percent), whose)
 			}
 		}
-		for _, r := range resources {
+		for _, r := range resourcesOf(s.name) {
 			add(unseen, r)
 		}
 		for _, ms := range []int{300, 1500} {
@@ -61,7 +76,7 @@ func generate(writes map[string][]string, seed uint64) []plan {
 
 func draw(chance *rand.Rand, from []string) string { return from[chance.IntN(len(from))] }
 
-// sample draws n plans: as many of each step, so that few runs of the scenario carry them,
+// sample draws n plans: as many of each step, so that few runs carry them,
 // and of each kind in turn.
 func sample(plans []plan, n int, seed uint64) []plan {
 	chance := rand.New(rand.NewPCG(seed, 1))
@@ -71,7 +86,7 @@ func sample(plans []plan, n int, seed uint64) []plan {
 	}
 	var drawn []plan
 	for len(drawn) < min(n, len(plans)) {
-		for _, s := range scenario {
+		for _, s := range allSteps() {
 			left := byStep[s.name]
 			if len(left) == 0 || len(drawn) == n {
 				continue
@@ -104,7 +119,7 @@ func sample(plans []plan, n int, seed uint64) []plan {
 	return drawn
 }
 
-// parseWrites reads the list of all writes of the scenario: lines of a step and a write.
+// parseWrites reads the list of all writes of the scenarios: lines of a step and a write.
 func parseWrites(content string) (map[string][]string, error) {
 	writes := map[string][]string{}
 	for line := range strings.Lines(content) {
@@ -119,7 +134,7 @@ func parseWrites(content string) (map[string][]string, error) {
 
 func printWrites(writes map[string][]string) string {
 	var text strings.Builder
-	for _, s := range scenario {
+	for _, s := range allSteps() {
 		for _, w := range writes[s.name] {
 			fmt.Fprintln(&text, s.name, w)
 		}

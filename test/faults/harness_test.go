@@ -11,7 +11,7 @@ func TestParsePlan(t *testing.T) {
 	for _, line := range []string{
 		"crash,install-stack,apply:deployments.apps/shop-web:1,before", "crash2,upgrade,apply:deployments.apps/solo:1,after,2,before",
 		"lost,scale,patch:controllerrevisions.apps:1", "error,edge,create:secrets:1,reset", "travel,rename,15,apps",
-		"unseen,delete,pods", "lag,config,300", "relist,conflict",
+		"unseen,delete,pods", "lag,config,300", "relist,conflict", "crash,data-grow,delete:statefulsets.apps/vault-db:1,unanswered",
 	} {
 		p, err := parsePlan(line)
 		if err != nil || p.String() != line {
@@ -42,10 +42,10 @@ func TestGenerate(t *testing.T) {
 		counts[p.kind]++
 		distinct[p.String()] = true
 	}
-	steps := len(scenario)
+	steps := len(allSteps())
 	want := map[string]int{
 		crash: 3 * 3, crash2: 3 * 2, lost: 3, refuse: 3 * len(codes), travel: steps * len(moments) * len(pasts),
-		unseen: steps * len(resources), lag: 2 * steps, relist: steps,
+		unseen: len(scenario)*len(resources) + len(dataScenario)*len(dataResources), lag: 2 * steps, relist: steps,
 	}
 	if diff := cmp.Diff(want, counts); diff != "" {
 		t.Error(diff)
@@ -69,7 +69,7 @@ func TestGenerate(t *testing.T) {
 		byStep[p.step]++
 		distinct[p.String()] = true
 	}
-	if len(distinct) != 56 || byStep["upgrade"] != 4 || byStep["delete-again"] != 4 {
+	if len(distinct) != 56 || byStep["upgrade"] != 2 || byStep["delete-again"] != 2 || byStep["data-grow"] != 2 {
 		t.Errorf("%d different plans, by step %v", len(distinct), byStep)
 	}
 	if diff := cmp.Diff(lines(drawn), lines(sample(plans, 56, 7))); diff != "" {
@@ -86,9 +86,9 @@ func TestWritesAreKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(knownWrites, printWrites(writes)); diff != "" {
-		t.Errorf("testdata/writes.txt has steps that the scenario lacks, or another order: %s", diff)
+		t.Errorf("testdata/writes.txt has steps that no scenario has, or another order: %s", diff)
 	}
-	for _, s := range scenario {
+	for _, s := range allSteps() {
 		if len(writes[s.name]) == 0 {
 			t.Errorf("testdata/writes.txt has no write of %s: go test ./test/faults -run TestPlans -update", s.name)
 		}
@@ -99,7 +99,7 @@ func TestWritesAreKnown(t *testing.T) {
 func TestPool(t *testing.T) {
 	plans := []plan{{relist, "scale", nil}, {relist, "edge", nil}, {lag, "scale", []string{"1"}}}
 	p := newPool(plans, 1)
-	first := p.next()
+	_, first := p.next()
 	if diff := cmp.Diff(map[string]string{"scale": "relist,scale", "edge": "relist,edge"}, inLines(first)); diff != "" {
 		t.Error(diff)
 	}
@@ -107,14 +107,14 @@ func TestPool(t *testing.T) {
 	p.done(t, result{plan: first["scale"]})
 	delete(first, "scale")
 	p.giveBack(first)
-	second := p.next()
+	_, second := p.next()
 	if diff := cmp.Diff(map[string]string{"scale": "lag,scale,1", "edge": "relist,edge"}, inLines(second)); diff != "" {
 		t.Error(diff)
 	}
 	for _, plan := range second {
 		p.done(t, result{plan: plan, missed: plan.kind == relist})
 	}
-	if p.left != 0 || len(p.next()) != 0 {
+	if _, rest := p.next(); p.left != 0 || len(rest) != 0 {
 		t.Errorf("%d plans left", p.left)
 	}
 	counts := p.tally()

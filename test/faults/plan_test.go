@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// plan is one thing that goes wrong in one step of the scenario. Its line plays it again:
+// plan is one thing that goes wrong in one step of a scenario. Its line plays it again:
 //
 //	crash,install-stack,apply:deployments.apps/shop-web:1,before
 type plan struct {
@@ -35,13 +35,23 @@ func (p plan) String() string {
 	return strings.Join(append([]string{p.kind, p.step}, p.args...), ",")
 }
 
+// group is what a plan is counted with: those of its kind that are about data, or not.
+func (p plan) group() string {
+	if isData(p.step) {
+		return p.kind + ofData
+	}
+	return p.kind
+}
+
+const ofData = ", data"
+
 func parsePlan(line string) (plan, error) {
 	fields := strings.Split(strings.TrimSpace(line), ",")
 	if len(fields) < 2 || !slices.Contains(kindsOfPlans, fields[0]) {
 		return plan{}, fmt.Errorf("%q is no plan: it begins with one of %s and a step", line, strings.Join(kindsOfPlans, ", "))
 	}
-	if !slices.ContainsFunc(scenario, func(s step) bool { return s.name == fields[1] }) {
-		return plan{}, fmt.Errorf("the scenario has no step %q", fields[1])
+	if scenarioOf(fields[1]) == nil {
+		return plan{}, fmt.Errorf("there is no step %q", fields[1])
 	}
 	want := map[string]int{crash: 2, crash2: 4, lost: 1, refuse: 2, travel: 2, unseen: 1, lag: 1, relist: 0}[fields[0]]
 	if len(fields)-2 != want {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pool hands out plans to runs: one run of the scenario carries a plan in each of its
+// pool hands out plans to runs: one run of a scenario carries a plan in each of its
 // steps. Every step begins where the step before has been shown to end as in a clean run,
 // so a plan starts as if it were alone.
 type pool struct {
@@ -50,20 +50,43 @@ func newPool(plans []plan, most int) *pool {
 	return p
 }
 
-// next takes one plan for each step; none is left when it is empty.
-func (p *pool) next() map[string]plan {
+// next takes one plan for each step of the scenario that has most of them left; none is
+// left when it is empty.
+func (p *pool) next() (steps []step, taken map[string]plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	taken := map[string]plan{}
+	taken = map[string]plan{}
 	if p.broken >= maxBroken {
-		return taken
+		return nil, taken
 	}
-	for step, waiting := range p.waiting {
-		if len(waiting) > 0 {
-			taken[step], p.waiting[step] = waiting[0], waiting[1:]
+	most := 0
+	for _, s := range scenarios {
+		if n := p.runs(s); n > most {
+			steps, most = s, n
 		}
 	}
-	return taken
+	for _, s := range steps {
+		if waiting := p.waiting[s.name]; len(waiting) > 0 {
+			taken[s.name], p.waiting[s.name] = waiting[0], waiting[1:]
+		}
+	}
+	return steps, taken
+}
+
+// runs is how many runs of a scenario the plans that wait need.
+func (p *pool) runs(steps []step) int {
+	n := 0
+	for _, s := range steps {
+		n = max(n, len(p.waiting[s.name]))
+	}
+	return n
+}
+
+// scenarios are those that the plans need.
+func (p *pool) scenarios() [][]step {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(scenarios), func(s []step) bool { return p.runs(s) == 0 })
 }
 
 // giveBack returns plans that were not played.
@@ -100,30 +123,30 @@ func (p *pool) done(t *testing.T, r result) {
 // work plays until no plan is left.
 func (p *pool) work(t *testing.T, g *ground, r *reference, worker int) {
 	for run := 0; ; run++ {
-		plans := p.next()
+		steps, plans := p.next()
 		if len(plans) == 0 {
 			return
 		}
 		t.Run(fmt.Sprintf("worker-%d-run-%d", worker, run), func(t *testing.T) {
-			p.run(t, g, r, plans)
+			p.run(t, g, r, steps, plans)
 		})
 	}
 }
 
-// run plays the scenario up to the last step that has a plan. It ends early when a step
+// run plays a scenario up to the last step that has a plan. It ends early when a step
 // goes wrong: what follows would only repeat that.
-func (p *pool) run(t *testing.T, g *ground, r *reference, plans map[string]plan) {
+func (p *pool) run(t *testing.T, g *ground, r *reference, steps []step, plans map[string]plan) {
 	defer func() { p.giveBack(plans) }()
 	w := newWorld(t, g)
 	var seen []played
-	for i, s := range scenario {
+	for _, s := range steps {
 		if len(plans) == 0 {
 			break
 		}
 		this, planned := plans[s.name]
 		delete(plans, s.name)
 		var did struck
-		now := played{step: i, planned: planned, plan: this}
+		now := played{step: s.name, planned: planned, plan: this}
 		start := time.Now()
 		var wrong trouble
 		if planned {
@@ -150,7 +173,7 @@ func (p *pool) run(t *testing.T, g *ground, r *reference, plans map[string]plan)
 		case now.planned:
 			p.done(t, now.result)
 		case now.result.wrong != "":
-			text := fmt.Sprintf("FAILED %s, in which nothing was planned to go wrong: %s", scenario[now.step].name, now.result.wrong)
+			text := fmt.Sprintf("FAILED %s, in which nothing was planned to go wrong: %s", now.step, now.result.wrong)
 			fmt.Println(text)
 			t.Error(text)
 			p.mu.Lock()
@@ -162,7 +185,7 @@ func (p *pool) run(t *testing.T, g *ground, r *reference, plans map[string]plan)
 
 // played is a step that was played.
 type played struct {
-	step    int
+	step    string
 	planned bool
 	plan    plan
 	moment  moment
@@ -175,14 +198,14 @@ func (p *played) judge(r *reference) {
 	}
 }
 
-// tally counts results by kind of plan.
+// tally counts results by kind of plan, those of data apart.
 func (p *pool) tally() map[string]*count {
 	counts := map[string]*count{}
 	for _, r := range p.results {
-		c := counts[r.plan.kind]
+		c := counts[r.plan.group()]
 		if c == nil {
 			c = &count{}
-			counts[r.plan.kind] = c
+			counts[r.plan.group()] = c
 		}
 		switch {
 		case r.wrong != "":

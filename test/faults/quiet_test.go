@@ -26,7 +26,7 @@ func TestQuiet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn := sample(generate(writes, *seed), 2*len(scenario), *seed)
+	drawn := sample(generate(writes, *seed), len(allSteps()), *seed)
 	failed := make([]bool, 2)
 	played := make([]int, len(failed))
 	together(t, len(failed), func(t *testing.T, i int) {

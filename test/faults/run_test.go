@@ -99,6 +99,7 @@ func (w *world) judge(ctx context.Context, m *moment, from int, mark audit.Posit
 	timeline := oracle.TimelineOf(events)
 	wrong := oracle.Safety(w.namespace, timeline, requests.By(w.account))
 	wrong = append(wrong, oracle.Honesty(timeline)...)
+	wrong = append(wrong, guard.look(timeline)...)
 	if len(wrong) > 0 {
 		return fmt.Errorf("unsafe:\n  %s", strings.Join(wrong, "\n  "))
 	}
@@ -144,32 +145,25 @@ func (w *world) lastChange(s watcher.State) time.Time {
 	return last
 }
 
-// reference is what clean runs of the scenario have in common, step by step.
+// reference is what clean runs of scenarios have in common, by step.
 type reference struct {
 	learned, failed atomic.Bool
-	states          []oracle.Reference
-	counts          [][]oracle.Counts
-	// writes are all that any of them made, by step.
-	writes [][]string
+	states          map[string]oracle.Reference
+	counts          map[string][]oracle.Counts
+	// writes are all that any of them made.
+	writes map[string][]string
 }
 
 func (r *reference) ready() bool { return r.learned.Load() }
 
-func (r *reference) allWrites() map[string][]string {
-	all := map[string][]string{}
-	for i, s := range scenario {
-		all[s.name] = r.writes[i]
-	}
-	return all
-}
-
-// learn plays the scenario without faults, a few times at once.
-func (r *reference) learn(t *testing.T, g *ground, runs int) {
+// learn plays scenarios without faults, each a few times at once.
+func (r *reference) learn(t *testing.T, g *ground, runs int, which ...[]step) {
 	t.Helper()
-	moments := make([][]moment, runs)
-	together(t, runs, func(t *testing.T, i int) {
+	r.states, r.counts, r.writes = map[string]oracle.Reference{}, map[string][]oracle.Counts{}, map[string][]string{}
+	moments := make([][]moment, runs*len(which))
+	together(t, len(moments), func(t *testing.T, i int) {
 		w := newWorld(t, g)
-		for _, s := range scenario {
+		for _, s := range which[i/runs] {
 			m, err := w.play(t.Context(), s, trouble{})
 			if err != nil {
 				t.Fatalf("a clean run, %s: %v", s.name, err)
@@ -178,9 +172,21 @@ func (r *reference) learn(t *testing.T, g *ground, runs int) {
 		}
 	})
 	defer func() { r.failed.Store(!r.ready()) }()
-	for i := range scenario {
-		if slices.ContainsFunc(moments, func(m []moment) bool { return len(m) <= i }) {
+	for i, steps := range which {
+		if !r.compile(t, steps, moments[i*runs:(i+1)*runs]) {
 			return
+		}
+	}
+	r.learned.Store(true)
+}
+
+// compile finds what runs of one scenario have in common, if all came to its end.
+func (r *reference) compile(t *testing.T, steps []step, moments [][]moment) bool {
+	t.Helper()
+	var all []oracle.Reference
+	for i, s := range steps {
+		if slices.ContainsFunc(moments, func(m []moment) bool { return len(m) <= i }) {
+			return false
 		}
 		var states []oracle.State
 		var counts []oracle.Counts
@@ -190,14 +196,30 @@ func (r *reference) learn(t *testing.T, g *ground, runs int) {
 		}
 		common, err := oracle.Learn(states...)
 		if err != nil {
-			t.Errorf("%s: %v", scenario[i].name, err)
-			return
+			t.Errorf("%s: %v", s.name, err)
+			return false
 		}
 		slices.Sort(writes)
-		r.states, r.counts, r.writes = append(r.states, common), append(r.counts, counts), append(r.writes, slices.Compact(writes))
+		all = append(all, common)
+		r.counts[s.name], r.writes[s.name] = counts, slices.Compact(writes)
 	}
-	oracle.Join(r.states)
-	r.learned.Store(true)
+	oracle.Join(all, varies(steps)...)
+	for i, s := range steps {
+		r.states[s.name] = all[i]
+	}
+	return true
+}
+
+// varies are the fields that differ by what was seen first although clean runs may agree. A
+// component that needs a database is held back for a moment when the database is not yet seen
+// to be ready under its new name; that costs one more write of its annotations, which the
+// ReplicaSet before keeps.
+func varies(steps []step) []string {
+	if !isData(steps[0].name) {
+		return nil
+	}
+	return []string{"Deployment.metadata.generation", "Deployment.status.observedGeneration",
+		"ReplicaSet.metadata.annotations.apps.holdfast.dev/depended-on", "ReplicaSet.metadata.managedFields.kube-controller-manager Update "}
 }
 
 // together runs parts of a test at once, each as a test of its own.
@@ -216,7 +238,7 @@ func together(t *testing.T, n int, f func(t *testing.T, i int)) {
 }
 
 // compare says how a moment differs from clean runs.
-func (r *reference) compare(step int, m moment) []string {
+func (r *reference) compare(step string, m moment) []string {
 	for !r.ready() {
 		if r.failed.Load() {
 			return []string{"there is no clean run to compare with"}

@@ -14,12 +14,13 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// step is one thing that a user does, and what must become of it. The steps of the scenario
+// step is one thing that a user does, and what must become of it. The steps of a scenario
 // follow each other; every plan strikes in one of them.
 type step struct {
 	name string
 	do   func(*user, context.Context) error
-	// want is the Ready condition of each application as "status/reason", "gone" for none.
+	// want is the Ready condition of each application as "status/reason", "gone" for none;
+	// of anything else it is whether it is there.
 	want map[string]string
 }
 
@@ -27,6 +28,7 @@ const (
 	ready    = "True/Reconciled"
 	conflict = "False/NameConflict"
 	gone     = "gone"
+	there    = "there"
 )
 
 // user acts on one namespace.
@@ -42,6 +44,23 @@ func (s step) only(app string) step {
 }
 
 var bothReady = map[string]string{"AppService/solo": ready, "AppStack/shop": ready}
+
+// scenarios are all there are. Their steps have different names, so a plan says by its step
+// which one it belongs to.
+var scenarios = [][]step{scenario, dataScenario}
+
+// allSteps are those of all scenarios.
+func allSteps() []step { return slices.Concat(scenarios...) }
+
+// scenarioOf is the one that has a step; nil is none.
+func scenarioOf(name string) []step {
+	for _, steps := range scenarios {
+		if slices.ContainsFunc(steps, func(s step) bool { return s.name == name }) {
+			return steps
+		}
+	}
+	return nil
+}
 
 // scenario is what every user of an operator does sooner or later.
 var scenario = []step{

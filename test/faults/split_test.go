@@ -38,7 +38,7 @@ func TestSplitBrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &reference{}
-	r.learn(t, g, 2)
+	r.learn(t, g, 2, scenario)
 	chance := rand.New(rand.NewPCG(*seed, 2))
 	var plans []plan
 	for i := range runs + spare {
@@ -85,7 +85,7 @@ func TestSplitBrain(t *testing.T) {
 func split(t *testing.T, g *ground, r *reference, p plan) (lived time.Duration, struck bool) {
 	w := newWorldWith(t, g, operator.Options{LeaderElection: true})
 	first := w.leader(t, "")
-	for i, s := range scenario {
+	for _, s := range scenario {
 		if s.name != p.step {
 			if _, err := w.play(t.Context(), s, trouble{}); err != nil {
 				t.Fatalf("%s: %v", s.name, err)
@@ -123,7 +123,7 @@ func split(t *testing.T, g *ground, r *reference, p plan) (lived time.Duration, 
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := r.compare(i, m); len(diff) > 0 {
+		if diff := r.compare(s.name, m); len(diff) > 0 {
 			t.Errorf("divergent:\n  %s", strings.Join(diff, "\n  "))
 		}
 		return lived, struck

@@ -26,10 +26,10 @@ func TestRelistStorm(t *testing.T) {
 	start := time.Now()
 	g := newGround(t, operator.Build(t, true))
 	r := &reference{}
-	r.learn(t, g, 2)
+	r.learn(t, g, 2, scenario)
 	w := newWorld(t, g)
 	expired, compacted, failed := 0, 0, 0
-	for i, s := range scenario {
+	for _, s := range scenario {
 		m, err := w.play(t.Context(), s, trouble{meanwhile: func(ctx context.Context) error {
 			all := w.proxy.Watches(nil)
 			for range relists {
@@ -46,7 +46,7 @@ func TestRelistStorm(t *testing.T) {
 			failed++
 			break
 		}
-		if diff := r.compare(i, m); len(diff) > 0 {
+		if diff := r.compare(s.name, m); len(diff) > 0 {
 			t.Errorf("%s is divergent:\n  %s", s.name, strings.Join(diff, "\n  "))
 			failed++
 		}

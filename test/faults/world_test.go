@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 	"github.com/holdfast-dev/holdfast/test/faults/proxy"
 )
@@ -34,7 +35,7 @@ import (
 var watched = []schema.GroupVersionResource{
 	appsapi.GroupVersion.WithResource("appservices"), appsapi.GroupVersion.WithResource("appstacks"),
 	{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "replicasets"},
-	{Group: "apps", Version: "v1", Resource: "controllerrevisions"},
+	{Group: "apps", Version: "v1", Resource: "statefulsets"}, {Group: "apps", Version: "v1", Resource: "controllerrevisions"},
 	{Group: "batch", Version: "v1", Resource: "jobs"}, {Group: "batch", Version: "v1", Resource: "cronjobs"},
 	{Version: "v1", Resource: "services"}, {Version: "v1", Resource: "pods"},
 	{Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "secrets"},
@@ -60,6 +61,9 @@ func newGround(t *testing.T, program string) *ground {
 	}})
 	operator.Install(t, plane)
 	if _, err := podsim.Start(t.Context(), plane.Config); err != nil {
+		t.Fatal(err)
+	}
+	if err := volsim.Start(t.Context(), plane.Config); err != nil {
 		t.Fatal(err)
 	}
 	log, err := audit.Open(plane.AuditLog())
@@ -110,6 +114,7 @@ func newWorldWith(t *testing.T, g *ground, o operator.Options) *world {
 	w.seen, err = watcher.StartIn(t.Context(), g.plane.Config, w.namespace, watched...)
 	must(err)
 	t.Cleanup(w.seen.Stop)
+	t.Cleanup(func() { guard.report(t) })
 	w.operator = operator.New(t, g.plane, w.options(w.proxy, o))
 	t.Cleanup(func() {
 		w.ended.Store(true)
@@ -185,15 +190,21 @@ func (w *world) crash() {
 	})
 }
 
-// conditionOf reads the Ready condition of an application as "status/reason".
+// resourcesByKind are those of what a step may want.
+var resourcesByKind = map[string]schema.GroupVersionResource{
+	"AppService": watched[0], "AppStack": watched[1],
+	"PersistentVolumeClaim": {Version: "v1", Resource: "persistentvolumeclaims"}, "Secret": {Version: "v1", Resource: "secrets"},
+}
+
+// conditionOf reads the Ready condition of an application as "status/reason", and of
+// anything else whether it is there.
 func conditionOf(s watcher.State, namespace, kind, name string) string {
-	resource := watched[0]
-	if kind == "AppStack" {
-		resource = watched[1]
-	}
-	o := s.Get(resource, namespace+"/"+name)
-	if o == nil {
+	o := s.Get(resourcesByKind[kind], namespace+"/"+name)
+	switch {
+	case o == nil:
 		return gone
+	case kind != "AppService" && kind != "AppStack":
+		return there
 	}
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, condition := range conditions {

@@ -18,6 +18,9 @@ func CountsOf(events []watcher.Event) Counts {
 	counts := Counts{}
 	for i := range events {
 		e := &events[i]
+		if ofKubernetes(e.Object) {
+			continue
+		}
 		name := e.Object.GetKind() + "/" + e.Object.GetName()
 		switch e.Object.GetKind() {
 		case "Pod":

@@ -54,7 +54,7 @@ func Honesty(timeline Timeline) []string {
 // ready says whether everything of an application runs as its spec says.
 func (t truth) ready(app application) bool {
 	for _, p := range app.parts {
-		if p.service != nil && !t.serves(app, p) || p.job != nil && p.job.Schedule == "" && !t.succeeded(app, p) {
+		if p.service != nil && !t.serves(app, p) || p.stateful != nil && !t.holds(app, p) || p.job != nil && p.job.Schedule == "" && !t.succeeded(app, p) {
 			return false
 		}
 	}
@@ -73,6 +73,35 @@ func (t truth) serves(app application, p part) bool {
 	}
 	return imageOf(d.Spec.Template.Spec) == p.service.Image && d.Status.ObservedGeneration == d.Generation &&
 		d.Status.UpdatedReplicas == wanted && d.Status.ReadyReplicas == wanted && d.Status.Replicas == wanted
+}
+
+// holds says whether a component runs on volumes that are as large as the spec says.
+func (t truth) holds(app application, p part) bool {
+	for _, o := range t {
+		if o.GetKind() != "StatefulSet" || !p.is(o) || controllerOf(o).UID != app.object.GetUID() {
+			continue
+		}
+		s := read[appsv1.StatefulSet](o)
+		wanted := *s.Spec.Replicas
+		if p.stateful.Replicas != nil && *p.stateful.Replicas != wanted {
+			return false
+		}
+		for i := range wanted {
+			for _, volume := range p.stateful.Storage {
+				claim := t[keyOf("PersistentVolumeClaim", fmt.Sprintf("%s-%s-%d", volume.Name, s.Name, i))]
+				if claim == nil {
+					return false
+				}
+				// Pods that are played do not wait for their volume, as real ones do.
+				if has := read[corev1.PersistentVolumeClaim](claim).Status.Capacity[corev1.ResourceStorage]; !has.IsZero() && has.Cmp(volume.Size) < 0 {
+					return false
+				}
+			}
+		}
+		return imageOf(s.Spec.Template.Spec) == p.stateful.Image && s.Status.ObservedGeneration == s.Generation &&
+			s.Status.UpdatedReplicas == wanted && s.Status.ReadyReplicas == wanted && s.Status.Replicas == wanted
+	}
+	return false
 }
 
 func (t truth) succeeded(app application, p part) bool {

@@ -38,6 +38,9 @@ func film(t *testing.T, texts ...string) Timeline {
 		if rest, ok := strings.CutPrefix(text, "DELETED "); ok {
 			e.Type, text = watch.Deleted, rest
 		}
+		if rest, ok := strings.CutPrefix(text, "ADDED "); ok {
+			e.Type, text = watch.Added, rest
+		}
 		e.Object = object(t, text)
 		e.ResourceVersion = fmt.Sprint(i + 1)
 		e.Object.SetResourceVersion(e.ResourceVersion)
@@ -126,8 +129,8 @@ func TestSafety(t *testing.T) {
 		"deletes what others need":          {film: []string{without, needs, old, "DELETED " + old}, verb: "delete", body: deletes("o"), want: "the pods of shop-api need"},
 		"deletes what nobody needs":         {film: []string{without, old, "DELETED " + old}, verb: "delete", body: deletes("o")},
 		"works elsewhere":                   {verb: "patch", resource: "deployments", namespace: "other", want: "outside"},
-		"changes a Secret":                  {verb: "patch", resource: "secrets", want: "touches a Secret"},
-		"deletes a claim":                   {verb: "delete", resource: "persistentvolumeclaims", want: "none of its business"},
+		"changes a Secret":                  {verb: "patch", resource: "secrets", body: `{"data":{"password":"x"}}`, want: "changes data.password"},
+		"deletes a claim":                   {verb: "delete", resource: "persistentvolumeclaims", want: "whatever has this name"},
 		"edits the spec":                    {verb: "patch", resource: "appservices", body: `{"spec":{}}`, want: "belongs to the user"},
 	}
 	for name, tc := range tests {

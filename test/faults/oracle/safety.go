@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/watch"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
@@ -51,7 +50,7 @@ func (m *monitor) violation(w *audit.Event, why string) {
 
 // kinds of what the operator may write, by resource. All others are violations.
 var kinds = map[string]string{
-	"deployments": "Deployment", "services": "Service", "jobs": "Job", "cronjobs": "CronJob",
+	"deployments": "Deployment", "statefulsets": "StatefulSet", "services": "Service", "jobs": "Job", "cronjobs": "CronJob",
 	"controllerrevisions": "ControllerRevision", "configmaps": "ConfigMap", "poddisruptionbudgets": "PodDisruptionBudget",
 	"horizontalpodautoscalers": "HorizontalPodAutoscaler", "ingresses": "Ingress",
 }
@@ -62,10 +61,9 @@ func (m *monitor) check(w *audit.Event) {
 	switch {
 	case resource == "events", resource == "leases":
 	case resource == "secrets":
-		// The key of the operator itself is made once, and never changed.
-		if w.Verb != "create" {
-			m.violation(w, "touches a Secret")
-		}
+		m.checkSecret(w)
+	case resource == "persistentvolumeclaims":
+		m.checkClaim(w)
 	case resource == "appservices" || resource == "appstacks":
 		m.checkApplication(w)
 	case kind == "":
@@ -88,19 +86,10 @@ func (m *monitor) checkApplication(w *audit.Event) {
 // checkDelete wants every delete to name the object that was looked at, and that the spec,
 // as it is in truth at that moment, does not want.
 func (m *monitor) checkDelete(w *audit.Event, kind string) {
-	var options metav1.DeleteOptions
-	if err := json.Unmarshal(w.RequestObject, &options); err != nil || options.Preconditions == nil || options.Preconditions.UID == nil {
-		m.violation(w, "deletes whatever has this name")
+	state, object, ok := m.deleted(w)
+	if !ok {
 		return
 	}
-	i := slices.IndexFunc(m.timeline, func(e watcher.Event) bool {
-		return e.UID == *options.Preconditions.UID && (e.Type == watch.Deleted || e.Object.GetDeletionTimestamp() != nil)
-	})
-	if i < 0 {
-		m.violation(w, "was accepted, and nothing was seen of it")
-		return
-	}
-	state, object := m.timeline.before(i), m.timeline[i].Object
 	app, ok := state.ownedBy(controllerOf(object).UID)
 	if !ok {
 		if app, ok = state.ownedBy(ownerUID(object)); !ok {
@@ -110,15 +99,33 @@ func (m *monitor) checkDelete(w *audit.Event, kind string) {
 	if app.object.GetDeletionTimestamp() != nil {
 		return
 	}
+	if kind == "StatefulSet" && orphans(w) {
+		return // its pods run on, and the next one takes them over
+	}
 	if m.wanted(app, kind, object) {
 		m.violation(w, "deletes what is wanted")
 	}
 	switch kind {
-	case "Deployment":
+	case "Deployment", "StatefulSet":
 		m.checkPrune(w, app, state, object)
 	case "ConfigMap":
 		m.checkFiles(w, state, object)
 	}
+}
+
+// deleted returns what a delete took away, and the state just before; false is a violation.
+func (m *monitor) deleted(w *audit.Event) (truth, *unstructured.Unstructured, bool) {
+	var options metav1.DeleteOptions
+	if err := json.Unmarshal(w.RequestObject, &options); err != nil || options.Preconditions == nil || options.Preconditions.UID == nil {
+		m.violation(w, "deletes whatever has this name")
+		return nil, nil, false
+	}
+	i := slices.IndexFunc(m.timeline, func(e watcher.Event) bool { return e.UID == *options.Preconditions.UID && leaves(e) })
+	if i < 0 {
+		m.violation(w, "was accepted, and nothing was seen of it")
+		return nil, nil, false
+	}
+	return m.timeline.before(i), m.timeline[i].Object, true
 }
 
 // checkFiles wants files to stay for as long as a pod that may start again reads them.
@@ -128,6 +135,8 @@ func (m *monitor) checkFiles(w *audit.Event, state truth, object *unstructured.U
 		switch o.GetKind() {
 		case "Deployment":
 			pods = read[appsv1.Deployment](o).Spec.Template.Spec
+		case "StatefulSet":
+			pods = read[appsv1.StatefulSet](o).Spec.Template.Spec
 		case "Pod":
 			pods = read[corev1.Pod](o).Spec
 		}
@@ -150,7 +159,7 @@ func (m *monitor) checkPrune(w *audit.Event, app application, state truth, objec
 	}
 	for _, o := range state {
 		needs := strings.Split(o.GetAnnotations()[appsapi.AnnotationDependsOn], ",")
-		if o.GetKind() == "Deployment" && o.GetUID() != object.GetUID() && o.GetDeletionTimestamp() == nil && slices.Contains(needs, component) {
+		if (o.GetKind() == "Deployment" || o.GetKind() == "StatefulSet") && o.GetUID() != object.GetUID() && o.GetDeletionTimestamp() == nil && slices.Contains(needs, component) {
 			m.violation(w, fmt.Sprintf("deletes %s, which the pods of %s need", component, o.GetName()))
 		}
 	}
@@ -160,10 +169,12 @@ func (m *monitor) checkPrune(w *audit.Event, app application, state truth, objec
 // part of the spec is what it was when the job was made.
 func (m *monitor) wanted(app application, kind string, child *unstructured.Unstructured) bool {
 	for _, p := range app.parts {
-		switch {
-		case kind == "Deployment" && p.service != nil && p.name == child.GetName(),
-			kind == "Service" && p.service != nil && len(p.service.Ports) > 0 && p.name == child.GetName(),
-			kind == "PodDisruptionBudget" && p.service != nil && p.service.Replicas != nil && *p.service.Replicas > 1 && p.name == child.GetName():
+		switch server := p.server(); {
+		case kind == "StatefulSet" && p.stateful != nil && p.is(child),
+			kind == "Service" && p.stateful != nil && p.is(child) && strings.HasSuffix(child.GetName(), "-headless"),
+			kind == "Deployment" && p.service != nil && p.name == child.GetName(),
+			kind == "Service" && server != nil && len(server.Ports) > 0 && p.name == child.GetName(),
+			kind == "PodDisruptionBudget" && server != nil && server.Replicas != nil && *server.Replicas > 1 && p.name == child.GetName():
 			return true
 		case kind == "Job" && p.job != nil && p.selector == child.GetLabels()[appsapi.LabelComponent] && p.name+"-" == child.GetName()[:min(len(p.name)+1, len(child.GetName()))]:
 			return m.sameJob(app, p, child)
@@ -211,8 +222,11 @@ func (m *monitor) checkChild(w *audit.Event, kind string) {
 	case before != nil && !ours(app, before):
 		m.violation(w, "takes what is not its own")
 	}
-	if kind == "Deployment" {
+	switch kind {
+	case "Deployment":
 		m.checkDeployment(w, app, before, &after)
+	case "StatefulSet":
+		m.checkSet(w, app, before, &after)
 	}
 }
 
@@ -223,29 +237,40 @@ func ours(app application, child *unstructured.Unstructured) bool {
 	return controller == uid || controller == "" && ownerUID(child) == uid || child.GetAnnotations()[appsapi.AnnotationAdopt] == "true"
 }
 
-// checkDeployment wants an image or a number of replicas to change only to what the spec,
-// as it is in truth at that moment, says.
+// workload is what a Deployment or StatefulSet makes.
+type workload struct {
+	template corev1.PodTemplateSpec
+	replicas int32
+}
+
+// checkDeployment wants a Deployment to be what the spec, as it is in truth at that moment,
+// says.
 func (m *monitor) checkDeployment(w *audit.Event, app application, before, after *unstructured.Unstructured) {
 	d := read[appsv1.Deployment](after)
-	var old appsv1.Deployment
+	var old *workload
 	if before != nil {
-		old = *read[appsv1.Deployment](before)
+		b := read[appsv1.Deployment](before)
+		old = &workload{b.Spec.Template, *b.Spec.Replicas}
 	}
 	for _, p := range app.parts {
-		if p.service == nil || p.name != d.Name {
-			continue
+		if p.service != nil && p.name == d.Name {
+			m.checkWorkload(w, p.service.Image, p.service.Replicas, old, workload{d.Spec.Template, *d.Spec.Replicas})
+			return
 		}
-		image := imageOf(d.Spec.Template.Spec)
-		if image != p.service.Image && (before == nil || imageOf(old.Spec.Template.Spec) != image) {
-			m.violation(w, fmt.Sprintf("sets the image %s, the spec says %s", image, p.service.Image))
-		}
-		replicas := *d.Spec.Replicas
-		if p.service.Replicas != nil && replicas != *p.service.Replicas && (before == nil || *old.Spec.Replicas != replicas) {
-			m.violation(w, fmt.Sprintf("sets %d replicas, the spec says %d", replicas, *p.service.Replicas))
-		}
-		return
 	}
 	if before == nil {
 		m.violation(w, "creates what nobody wants")
+	}
+}
+
+// checkWorkload wants an image or a number of replicas to change only to what the spec
+// says.
+func (m *monitor) checkWorkload(w *audit.Event, image string, replicas *int32, before *workload, after workload) {
+	made := imageOf(after.template.Spec)
+	if made != image && (before == nil || imageOf(before.template.Spec) != made) {
+		m.violation(w, fmt.Sprintf("sets the image %s, the spec says %s", made, image))
+	}
+	if replicas != nil && after.replicas != *replicas && (before == nil || before.replicas != after.replicas) {
+		m.violation(w, fmt.Sprintf("sets %d replicas, the spec says %d", after.replicas, *replicas))
 	}
 }

@@ -31,8 +31,8 @@ func StateOf(namespace string, objects []*unstructured.Unstructured) State {
 	known := strings.NewReplacer(replace...)
 	state := State{}
 	for _, o := range objects {
-		if o.GetKind() == "ConfigMap" && o.GetName() == "kube-root-ca.crt" {
-			continue // everybody has it
+		if ofKubernetes(o) {
+			continue
 		}
 		fields := map[string]string{}
 		flatten("", withoutClock(o), func(path, value string) {
@@ -46,6 +46,14 @@ func StateOf(namespace string, objects []*unstructured.Unstructured) State {
 	return state
 }
 
+// ofKubernetes says that something is made by Kubernetes alone, at moments of its own: a
+// ConfigMap that everybody has, and the books of a StatefulSet, which its controller may write
+// once more while the set is going.
+func ofKubernetes(o *unstructured.Unstructured) bool {
+	return o.GetKind() == "ConfigMap" && o.GetName() == "kube-root-ca.crt" ||
+		o.GetKind() == "ControllerRevision" && o.GetLabels()["controller.kubernetes.io/hash"] != ""
+}
+
 // withoutClock drops the times of the books and gives their entries names.
 func withoutClock(o *unstructured.Unstructured) map[string]any {
 	content := maps.Clone(o.Object)
@@ -53,13 +61,31 @@ func withoutClock(o *unstructured.Unstructured) map[string]any {
 	content["metadata"] = metadata
 	books := map[string]any{}
 	for _, entry := range o.GetManagedFields() {
+		if byStorage(o, entry.Manager) {
+			continue
+		}
 		name := fmt.Sprintf("%s %s %s", entry.Manager, entry.Operation, entry.Subresource)
 		if entry.FieldsV1 != nil {
 			books[name] = entry.FieldsV1.GetRawString()
 		}
 	}
 	metadata["managedFields"] = books
+	if o.GetKind() == "PersistentVolumeClaim" {
+		annotations := map[string]any{}
+		for key, value := range o.GetAnnotations() {
+			if !strings.Contains(key, "kubernetes.io/storage-provisioner") {
+				annotations[key] = value
+			}
+		}
+		metadata["annotations"] = annotations
+	}
 	return content
+}
+
+// byStorage says that somebody wrote to a claim who asks for a volume for it, unless that is
+// there already: it depends on who is faster.
+func byStorage(o *unstructured.Unstructured, manager string) bool {
+	return o.GetKind() == "PersistentVolumeClaim" && manager == "kube-controller-manager"
 }
 
 func flatten(path string, value any, leaf func(path, value string)) {
@@ -130,9 +156,12 @@ func Learn(states ...State) (Reference, error) {
 func (r Reference) Masked() []string { return slices.Sorted(maps.Keys(r.mask)) }
 
 // Join makes references of several moments share what they do not compare: what differs at
-// one moment may differ at all.
-func Join(references []Reference) {
+// one moment may differ at all, and so may these fields, by kind and path.
+func Join(references []Reference, fields ...string) {
 	all := map[string]bool{}
+	for _, f := range fields {
+		all[f] = true
+	}
 	for _, r := range references {
 		maps.Copy(all, r.mask)
 	}

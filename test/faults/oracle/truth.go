@@ -62,10 +62,29 @@ func (t Timeline) before(i int) truth {
 type part struct {
 	name     string // of its children
 	service  *appsapi.ServiceComponent
+	stateful *appsapi.StatefulComponent
 	job      *appsapi.JobComponent
 	selector string // the component
 	// renamedFrom is what the component was called before.
 	renamedFrom string
+}
+
+// is says whether something is this component's, also by the name that it had before. What
+// is of data keeps its own name when a component is renamed.
+func (p part) is(o *unstructured.Unstructured) bool {
+	component := o.GetLabels()[appsapi.LabelComponent]
+	return component != "" && (component == p.selector || component == p.renamedFrom)
+}
+
+// server is what runs all the time; nil for a job.
+func (p part) server() *appsapi.ServerSpec {
+	switch {
+	case p.service != nil:
+		return &p.service.ServerSpec
+	case p.stateful != nil:
+		return &p.stateful.ServerSpec
+	}
+	return nil
 }
 
 // application is an object of ours as it is at one moment.
@@ -73,6 +92,8 @@ type application struct {
 	object *unstructured.Unstructured
 	status appsapi.ApplicationStatus
 	parts  []part
+	// policy is what becomes of data that nobody wants any more.
+	policy appsapi.DeletionPolicy
 }
 
 // ownedBy returns the application with a UID.
@@ -94,14 +115,14 @@ func applicationOf(o *unstructured.Unstructured) (application, bool) {
 		app.parts = []part{{name: s.Name, selector: s.Name, service: &s.Spec.ServiceComponent}}
 	case "AppStack":
 		s := read[appsapi.AppStack](o)
-		app.status = s.Status.ApplicationStatus
+		app.status, app.policy = s.Status.ApplicationStatus, s.Spec.DeletionPolicy
 		for i := range s.Spec.Components {
 			c := &s.Spec.Components[i]
 			name := c.ResourceName
 			if name == "" {
 				name = s.Name + "-" + c.Name
 			}
-			app.parts = append(app.parts, part{name: name, selector: c.Name, renamedFrom: c.RenamedFrom, service: c.Service, job: c.Job})
+			app.parts = append(app.parts, part{name: name, selector: c.Name, renamedFrom: c.RenamedFrom, service: c.Service, stateful: c.Stateful, job: c.Job})
 		}
 	default:
 		return app, false

@@ -1,0 +1,120 @@
+package oracle
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+)
+
+// checkClaim lets labels, annotations and the size of a claim be written, and those be
+// deleted that nobody uses and that were asked to go.
+func (m *monitor) checkClaim(w *audit.Event) {
+	switch w.Verb {
+	case "patch":
+		m.checkPatch(w, "resources")
+	case "delete":
+		m.checkPurge(w)
+	default:
+		m.violation(w, "makes or replaces a claim, which only a StatefulSet does")
+	}
+}
+
+// checkSecret lets credentials be made, and the key of the operator itself. What a Secret
+// says is never changed.
+func (m *monitor) checkSecret(w *audit.Event) {
+	switch w.Verb {
+	case "create":
+	case "patch":
+		m.checkPatch(w)
+	case "delete":
+		m.checkPurge(w)
+	default:
+		m.violation(w, "touches a Secret")
+	}
+}
+
+// checkPatch wants a patch to be about metadata, and these fields of the spec, alone.
+func (m *monitor) checkPatch(w *audit.Event, spec ...string) {
+	var patch map[string]map[string]any
+	if err := json.Unmarshal(w.RequestObject, &patch); err != nil {
+		m.violation(w, "has a body that is no patch of data: "+err.Error())
+		return
+	}
+	metadata := []string{"labels", "annotations", "uid", "resourceVersion"}
+	for part, fields := range patch {
+		for _, field := range slices.Sorted(maps.Keys(fields)) {
+			if part == "metadata" && slices.Contains(metadata, field) || part == "spec" && slices.Contains(spec, field) {
+				continue
+			}
+			m.violation(w, fmt.Sprintf("changes %s.%s of what belongs to the user", part, field))
+		}
+	}
+	if len(patch["metadata"]) == 0 || patch["metadata"]["uid"] == nil {
+		m.violation(w, "changes whatever has this name")
+	}
+}
+
+// checkPurge wants the application, as it is in truth at that moment, to have asked for it,
+// and nothing to use what goes.
+func (m *monitor) checkPurge(w *audit.Event) {
+	state, object, ok := m.deleted(w)
+	if !ok {
+		return
+	}
+	if why := state.keeps(object); why != "" {
+		m.violation(w, "deletes data, and "+why)
+	}
+	workload := object.GetLabels()[appsapi.LabelWorkload]
+	if workload == "" {
+		m.violation(w, "deletes what is no data of anybody")
+	}
+	if state.has("StatefulSet", workload) {
+		m.violation(w, "deletes data whose set is there")
+	}
+	if pod := state.mounts(object.GetName()); object.GetKind() == "PersistentVolumeClaim" && pod != "" {
+		m.violation(w, fmt.Sprintf("deletes the data that pod %s has", pod))
+	}
+	if object.GetKind() == "Secret" && state.hasClaim(workload) {
+		m.violation(w, "deletes the password to data that is there")
+	}
+}
+
+// orphans says whether a delete leaves the pods running.
+func orphans(w *audit.Event) bool {
+	var options metav1.DeleteOptions
+	return json.Unmarshal(w.RequestObject, &options) == nil && options.PropagationPolicy != nil &&
+		*options.PropagationPolicy == metav1.DeletePropagationOrphan
+}
+
+// checkSet wants the same of a set as of a Deployment, and that nothing of what it makes
+// goes with it.
+func (m *monitor) checkSet(w *audit.Event, app application, before, after *unstructured.Unstructured) {
+	s := read[appsv1.StatefulSet](after)
+	made := workload{template: s.Spec.Template, replicas: *s.Spec.Replicas}
+	var old *workload
+	if before != nil {
+		b := read[appsv1.StatefulSet](before)
+		old = &workload{template: b.Spec.Template, replicas: *b.Spec.Replicas}
+	}
+	policy := s.Spec.PersistentVolumeClaimRetentionPolicy
+	if policy != nil && (policy.WhenDeleted != appsv1.RetainPersistentVolumeClaimRetentionPolicyType || policy.WhenScaled != appsv1.RetainPersistentVolumeClaimRetentionPolicyType) {
+		m.violation(w, "lets Kubernetes delete claims")
+	}
+	for _, p := range app.parts {
+		if p.stateful != nil && p.is(after) {
+			m.checkWorkload(w, p.stateful.Image, p.stateful.Replicas, old, made)
+			return
+		}
+	}
+	if before == nil {
+		m.violation(w, "creates what nobody wants")
+	}
+}
