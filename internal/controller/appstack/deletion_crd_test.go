@@ -2,7 +2,6 @@ package appstack_test
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -26,6 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
+	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
@@ -45,7 +44,8 @@ var (
 	stackKind = schema.GroupVersionResource{Group: "apps.holdfast.dev", Version: "v1alpha1", Resource: "appstacks"}
 	podKind   = kindIn("", "pods")
 	// workloadKinds have the edges that deletion goes by.
-	workloadKinds = []schema.GroupVersionResource{kindIn("apps", "deployments"), kindIn("batch", "jobs"), kindIn("batch", "cronjobs")}
+	workloadKinds = []schema.GroupVersionResource{
+		kindIn("apps", "deployments"), kindIn("apps", "statefulsets"), kindIn("batch", "jobs"), kindIn("batch", "cronjobs")}
 	// familyKinds are everything that may be left of a stack.
 	familyKinds = append([]schema.GroupVersionResource{
 		podKind, kindIn("", "services"), kindIn("apps", "replicasets"), kindIn("apps", "controllerrevisions")}, workloadKinds...)
@@ -190,10 +190,14 @@ func (e *ending) wentInOrder() []string {
 	return names
 }
 
+// notChildren are what is written to while a stack goes: what is said about it, and the data
+// that is told that it is kept.
+var notChildren = []string{"appstacks", "events", "persistentvolumeclaims", "secrets"}
+
 // made are the creates and applies of children that were sent after the deletion began.
 func (e *ending) made(calls audit.Events) audit.Events {
 	return calls.Writes().Where(func(x *audit.Event) bool {
-		return x.Verb != "delete" && x.ObjectRef.Resource != "appstacks" && x.ObjectRef.Resource != "events" && x.Received.After(e.began)
+		return x.Verb != "delete" && !slices.Contains(notChildren, x.ObjectRef.Resource) && x.Received.After(e.began)
 	})
 }
 
@@ -231,6 +235,7 @@ func TestEndings(t *testing.T) {
 	t.Parallel()
 	s := slowStage(t)
 	t.Run("down", func(t *testing.T) { testDown(t, s) })
+	t.Run("data", func(t *testing.T) { testData(t, s) })
 	s.NeedsNoMore(t)
 	t.Run("without the kind", func(t *testing.T) { testKind(t, s) })
 }
@@ -246,6 +251,7 @@ func slowStage(t *testing.T) *stage.Stage {
 	g.Expect(plane.ControllerManager.Start()).To(Succeed())
 	_, err := podsim.Start(t.Context(), plane.Config, podsim.Playing(stage.ByTag(behaviors)), podsim.Terminating(500*time.Millisecond))
 	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(volsim.Start(t.Context(), plane.Config)).To(Succeed())
 	log, err := audit.Open(plane.AuditLog())
 	g.Expect(err).NotTo(HaveOccurred())
 	return &stage.Stage{Plane: plane, Log: log, Operator: operator.Start(t, plane, operator.Options{})}
@@ -314,82 +320,4 @@ func testDown(t *testing.T, s *stage.Stage) {
 		made := e.made(calls.In(e.NS).By(operator.User)).Where((*audit.Event).Accepted)
 		e.Expect(len(made)).To(BeZero(), "%s: %s", name, made.Count())
 	}
-}
-
-// definition is that of our kind.
-func definition() client.Object {
-	crd := &unstructured.Unstructured{}
-	crd.SetName("appstacks.apps.holdfast.dev")
-	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	return crd
-}
-
-// testKind takes the kind away from an operator that runs, from one that is down, and from
-// one that starts.
-func testKind(t *testing.T, s *stage.Stage) {
-	t.Run("running", func(t *testing.T) {
-		eye, pid := openEye(t, s), s.Operator.Pid()
-		e, plain := &ending{world: newWorld(t, s), eye: eye}, &ending{world: newWorld(t, s), eye: eye}
-		e.create(diamond)
-		plain.create(loner)
-		e.becomesReady()
-		plain.becomesReady()
-		e.loses(definition())
-		e.isGone()
-		plain.isGone()
-		e.wentInOrder()
-		worksWithout(e.world, "after")
-		e.Expect(s.Operator.Pid()).To(Equal(pid), "the operator was restarted")
-	})
-	t.Run("back", func(t *testing.T) { onlyLong(t); kindComesBack(t, s) })
-	t.Run("down", func(t *testing.T) {
-		onlyLong(t)
-		e := &ending{world: newWorld(t, s), eye: openEye(t, s)}
-		e.runs(chain)
-		e.Expect(s.Operator.Kill()).To(Succeed())
-		e.Expect(e.Delete(e.Context(), definition())).To(Succeed())
-		time.Sleep(90 * time.Second) // the API server gives up after a minute, and tries again later
-		e.Expect(s.Operator.Start()).To(Succeed())
-		back := time.Now()
-		e.disappears(definition())
-		t.Logf("the kind is gone %.1f s after the operator's return", time.Since(back).Seconds())
-		e.isGone()
-		e.wentInOrder()
-	})
-	t.Run("absent", func(t *testing.T) {
-		w := newWorld(t, s)
-		w.Expect(s.Operator.Kill()).To(Succeed())
-		w.Expect(s.Operator.Start()).To(Succeed())
-		start := time.Now()
-		worksWithout(w, "early")
-		t.Logf("AppServices work %.1f s after the start", time.Since(start).Seconds())
-		w.Expect(s.Operator.WaitReady(t.Context())).To(Succeed())
-		t.Logf("ready %.1f s after the start", time.Since(start).Seconds())
-		kindComesBack(t, s)
-		worksWithout(w, "late")
-	})
-}
-
-// worksWithout proves that other kinds do not need ours.
-func worksWithout(w *world, name string) {
-	w.Helper()
-	app := &appsapi.AppService{ObjectMeta: w.meta(name)}
-	app.Spec.Image = "shop/web:1"
-	w.Expect(w.Create(w.Context(), app)).To(Succeed())
-	w.BecomesReady(app)
-}
-
-// kindComesBack installs the kind and waits until a stack works.
-func kindComesBack(t *testing.T, s *stage.Stage) {
-	t.Helper()
-	w, pid := newWorld(t, s), s.Operator.Pid()
-	root, err := operator.Root()
-	w.Expect(err).NotTo(HaveOccurred())
-	_, err = s.Plane.InstallCRDs(filepath.Join(root, "config", "crd"))
-	w.Expect(err).NotTo(HaveOccurred())
-	start := time.Now()
-	w.create(shop)
-	w.becomesReady()
-	t.Logf("a stack is ready %.1f s after its kind was installed", time.Since(start).Seconds())
-	w.Expect(s.Operator.Pid()).To(Equal(pid), "the operator was restarted")
 }
