@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -23,6 +24,9 @@ import (
 // Label makes a claim or Secret, exactly as it was seen, have labels of ours, and the one
 // that says that it is kept on purpose only if that is among them.
 func (a *Applier) Label(ctx context.Context, owner desired.Owner, kept desired.Kept, want map[string]string) error {
+	if a.memory.isBehind(key{kept.ID, owner.Namespace}, owner.UID, kept) {
+		return nil // done: the cache has yet to show it
+	}
 	labels := map[string]any{appsapi.LabelRetained: nil}
 	for k, v := range want {
 		labels[k] = v
@@ -35,6 +39,9 @@ func (a *Applier) Label(ctx context.Context, owner desired.Owner, kept desired.K
 func (a *Applier) Resize(ctx context.Context, owner desired.Owner, claim *corev1.PersistentVolumeClaim, size resource.Quantity) error {
 	id := desired.ID{Kind: desired.KindClaim, Name: claim.Name}
 	k, wish := key{id, owner.Namespace}, "size "+size.String()
+	if a.memory.isBehind(k, owner.UID, claim) {
+		return nil
+	}
 	if err := a.memory.refused(k, owner.UID, wish, claim, a.clock.Now()); err != nil {
 		return err
 	}
@@ -86,7 +93,28 @@ func (a *Applier) patchKept(ctx context.Context, owner desired.Owner, kept desir
 	if err != nil {
 		return nil, fmt.Errorf("change %s: %w", kept, err)
 	}
+	a.memory.noteWrite(key{kept.ID, owner.Namespace}, owner.UID, answer)
 	return answer, nil
+}
+
+// noteWrite remembers the answer to a write of what is kept.
+func (m *memory) noteWrite(k key, owner types.UID, answer metav1.Object) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entry(k, owner)
+	e.uid, e.resourceVersion = answer.GetUID(), answer.GetResourceVersion()
+}
+
+// isBehind says whether what a cache shows is of the time before our last write.
+func (m *memory) isBehind(k key, owner types.UID, cached metav1.Object) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.owners[owner][k]
+	if e == nil || e.uid != cached.GetUID() || e.resourceVersion == "" {
+		return false
+	}
+	c, err := resourceversion.CompareResourceVersion(cached.GetResourceVersion(), e.resourceVersion)
+	return err == nil && c < 0
 }
 
 // Orphan deletes a StatefulSet, exactly as it was seen, and leaves its pods running: the
