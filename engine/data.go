@@ -40,13 +40,14 @@ func (r *reconciler[T]) prepare(ctx context.Context, app T, owner desired.Owner,
 // begin makes the data of a component say that it is the component's, makes the credentials
 // if there have never been any, and makes sure that no pod can begin with other data.
 func (r *reconciler[T]) begin(ctx context.Context, app T, owner desired.Owner, o *observed, c desired.Component, d *rollout.Data, done *outcome) error {
-	if o.seen[c.Workload] == nil || d.Create {
+	if (o.seen[c.Workload] == nil || d.Create) && !o.looked {
 		if err := r.stillSo(ctx, app); err != nil {
 			return err
 		}
 		if err := r.lookAgain(ctx, owner, r.kind.Components(app), o.kept, c.Name); err != nil {
 			return err
 		}
+		o.looked = true // what is different from here on is our own doing
 	}
 	given, err := r.freeClaims(ctx, owner, c, d.Claims)
 	if err != nil {

@@ -26,6 +26,8 @@ type observed struct {
 	components []desired.Component
 	seen       rollout.Seen
 	kept       []desired.Kept
+	// looked is set once the API server has said that this is all.
+	looked bool
 	// retained is what of it no component has, and what is not about to be deleted.
 	retained []desired.Kept
 	spec     history.Spec

@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil"
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
 )
 
 func sample(t *testing.T) *Guestbook {
@@ -80,6 +81,7 @@ func TestOperator(t *testing.T) {
 	w.Expect(err).NotTo(HaveOccurred())
 	_, err = podsim.Start(t.Context(), plane.Config)
 	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(volsim.Start(t.Context(), plane.Config)).To(Succeed())
 	scheme := runtime.NewScheme()
 	w.Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
 	addToScheme(scheme)
