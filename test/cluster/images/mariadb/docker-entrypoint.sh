@@ -46,8 +46,8 @@ identified() {
 
 accounts() {
   local root user schema host how
-  # Assignments on lines of their own: inside the arguments of echo a failure is lost.
-  root=$(identified root "${MARIADB_ROOT_PASSWORD:-}" "${MARIADB_ROOT_PASSWORD_HASH:-}")
+  # Whoever asks whether this function failed has switched off that errors end the script.
+  root=$(identified root "${MARIADB_ROOT_PASSWORD:-}" "${MARIADB_ROOT_PASSWORD_HASH:-}") || return 1
   host=${MARIADB_ROOT_HOST:-%}
   # --bootstrap wants one statement per line and grants loaded first.
   echo "FLUSH PRIVILEGES;"
@@ -61,7 +61,7 @@ accounts() {
   schema=${MARIADB_DATABASE:-} user=${MARIADB_USER:-}
   if [ -n "$schema" ]; then echo "CREATE DATABASE IF NOT EXISTS \`${schema//\`/\`\`}\`;"; fi
   if [ -n "$user" ]; then
-    how=$(identified "$user" "${MARIADB_PASSWORD:-}" "${MARIADB_PASSWORD_HASH:-}")
+    how=$(identified "$user" "${MARIADB_PASSWORD:-}" "${MARIADB_PASSWORD_HASH:-}") || return 1
     user="'${user//\'/\'\'}'@'%'"
     echo "CREATE USER $user $how;"
     # _ and % are wildcards in the name of a granted schema.
