@@ -57,11 +57,16 @@ func (r *reconciler[T]) observe(ctx context.Context, app T, owner desired.Owner)
 	if err != nil {
 		return o, err
 	}
-	running, err := r.running(ctx, owner, desired.For(owner, specs, desired.Known{Kept: o.kept}), seen)
+	if len(o.kept) > 0 {
+		o.components = desired.For(owner, specs, desired.Known{Kept: o.kept})
+	}
+	running, err := r.running(ctx, owner, o.components, seen)
 	if err != nil {
 		return o, err
 	}
-	o.components = desired.For(owner, specs, desired.Known{Contents: known, Kept: o.kept, Running: running})
+	if len(known)+len(running) > 0 { // most have neither, and are not made twice
+		o.components = desired.For(owner, specs, desired.Known{Contents: known, Kept: o.kept, Running: running})
+	}
 	o.retained = slices.DeleteFunc(desired.Unwanted(owner, o.components, o.kept), func(k desired.Kept) bool { return r.deletesData(app) && !k.Retained() })
 	o.absent = map[string][]desired.Ref{}
 	for _, c := range specs {

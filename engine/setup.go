@@ -61,11 +61,12 @@ type childKind struct {
 // Everything that is watched: children, pods for what they tell, and of what pods take
 // configuration from that it exists and changes.
 var (
+	setKind      = childKind{&appsv1.StatefulSet{}, func() client.ObjectList { return &appsv1.StatefulSetList{} }, desired.KindStatefulSet}
 	revisionKind = childKind{&appsv1.ControllerRevision{}, func() client.ObjectList { return &appsv1.ControllerRevisionList{} }, desired.KindRevision}
 
 	children = []childKind{
 		{&appsv1.Deployment{}, func() client.ObjectList { return &appsv1.DeploymentList{} }, desired.KindDeployment},
-		{&appsv1.StatefulSet{}, func() client.ObjectList { return &appsv1.StatefulSetList{} }, desired.KindStatefulSet},
+		setKind,
 		{&corev1.Service{}, func() client.ObjectList { return &corev1.ServiceList{} }, desired.KindService},
 		{&batchv1.Job{}, func() client.ObjectList { return &batchv1.JobList{} }, desired.KindJob},
 		{&batchv1.CronJob{}, func() client.ObjectList { return &batchv1.CronJobList{} }, desired.KindCronJob},
@@ -205,7 +206,7 @@ func index(mgr ctrl.Manager) error {
 		field  string
 		of     client.IndexerFunc
 	}{
-		{pod, indexWorkload, workloadOf}, {children[1].object, indexWorkload, workloadOf},
+		{pod, indexWorkload, workloadOf}, {setKind.object, indexWorkload, workloadOf},
 		{claim, indexWorkload, workloadOf}, {secret, indexWorkload, workloadOf},
 		{claim, indexKept, keptBy}, {secret, indexKept, keptBy},
 	} {
