@@ -2,34 +2,30 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
-	"github.com/spf13/cobra"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // log in as kubectl does
 
-	"github.com/holdfast-dev/holdfast/internal/cli/plan"
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/root"
 )
 
 // version is set by the linker.
 var version = "dev"
 
-func main() {
-	if err := command().Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(run()) }
 
-func command() *cobra.Command {
-	root := &cobra.Command{
-		Use:           "kubectl-holdfast",
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl holdfast"},
-		Short:         "See what Holdfast does with applications",
-		Long:          "See what Holdfast does with applications.\n\nThe exit code is 0 when all is well, 1 after an error and 2 when something is not ready.",
-		Version:       version,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := root.Command(version).ExecuteContext(ctx)
+	if err != nil && !errors.Is(err, cli.ErrNotReady) {
+		fmt.Fprintln(os.Stderr, "error:", err)
 	}
-	root.AddCommand(plan.Command())
-	return root
+	return cli.ExitCode(err)
 }

@@ -1,4 +1,4 @@
-package main
+package root
 
 import (
 	"bytes"
@@ -12,12 +12,12 @@ func TestCommand(t *testing.T) {
 		want string
 	}{
 		"version": {args: []string{"--version"}, want: "kubectl holdfast version dev\n"},
-		"plan":    {args: []string{"plan", "-f", "../../config/samples/appservice.yaml"}, want: "AppService web, 1 component\n"},
+		"plan":    {args: []string{"plan", "-f", "../../../config/samples/appservice.yaml"}, want: "AppService web, 1 component\n"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			root := command()
+			root := Command("dev")
 			root.SetOut(&out)
 			root.SetArgs(tc.args)
 			if err := root.Execute(); err != nil {

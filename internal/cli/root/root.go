@@ -1,0 +1,39 @@
+// Package root puts the verbs of the plugin together.
+package root
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/plan"
+)
+
+// Command is the plugin. version is that of the build.
+func Command(version string) *cobra.Command {
+	flags := genericclioptions.NewConfigFlags(true)
+	env := &cli.Env{Getter: flags, Version: version, Now: time.Now}
+	cmd := &cobra.Command{
+		Use:           "kubectl-holdfast",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl holdfast"},
+		Short:         "See what Holdfast does with applications",
+		Long:          "See what Holdfast does with applications.\n\nThe exit code is 0 when all is well, 1 after an error and 2 when something is not ready.",
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if !slices.Contains([]string{"auto", "always", "never"}, env.Colour) {
+				return fmt.Errorf("--color %q is not known; use auto, always or never", env.Colour)
+			}
+			return nil
+		},
+	}
+	flags.AddFlags(cmd.PersistentFlags())
+	cmd.PersistentFlags().StringVar(&env.Colour, "color", "auto", "auto, always or never; NO_COLOR means never")
+	cmd.AddCommand(plan.Command())
+	return cmd
+}

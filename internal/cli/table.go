@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Table is a list for people. On a narrow terminal its last column goes on in the next
+// line, under itself: the sentence is what people came for.
+type Table struct {
+	Columns []string
+	Rows    [][]string
+	// NoHeaders leaves out the names of the columns.
+	NoHeaders bool
+	// Paint colours a cell; nil leaves all as they are.
+	Paint func(column int, text string) string
+}
+
+const (
+	gap = 2
+	// minLast is the least that is left for the last column; narrower terminals wrap.
+	minLast = 20
+)
+
+// Print prints the table on a terminal.
+func (t Table) Print(out Terminal) {
+	widths := t.widths()
+	indent := 0
+	for _, w := range widths[:len(widths)-1] {
+		indent += w + gap
+	}
+	room := 0
+	if out.Width > 0 {
+		room = max(out.Width-indent, minLast)
+	}
+	rows := t.Rows
+	if !t.NoHeaders {
+		rows = append([][]string{t.Columns}, rows...)
+	}
+	for i, row := range rows {
+		heading := i == 0 && !t.NoHeaders
+		var b strings.Builder
+		last := len(row) - 1
+		for j, cell := range row[:last] {
+			b.WriteString(t.paint(heading, j, cell))
+			b.WriteString(strings.Repeat(" ", widths[j]-utf8.RuneCountInString(cell)+gap))
+		}
+		for n, line := range Wrap(row[last], room) {
+			if n > 0 {
+				b.WriteString("\n" + strings.Repeat(" ", indent))
+			}
+			b.WriteString(t.paint(heading, last, line))
+		}
+		fmt.Fprintln(out, strings.TrimRight(b.String(), " "))
+	}
+}
+
+func (t Table) paint(heading bool, column int, text string) string {
+	if heading || t.Paint == nil {
+		return text
+	}
+	return t.Paint(column, text)
+}
+
+func (t Table) widths() []int {
+	widths := make([]int, len(t.Columns))
+	if !t.NoHeaders {
+		for i, c := range t.Columns {
+			widths[i] = utf8.RuneCountInString(c)
+		}
+	}
+	for _, row := range t.Rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	return widths
+}
+
+// Wrap breaks a text into lines of at most width characters, between words; 0 means that
+// any length fits. A word that is longer than a line is not broken: people copy it.
+func Wrap(text string, width int) []string {
+	if width <= 0 || utf8.RuneCountInString(text) <= width {
+		return []string{text}
+	}
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// OrNone is a dash for nothing.
+func OrNone(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
