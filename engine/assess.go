@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -32,10 +31,9 @@ type view struct {
 	again   time.Time
 }
 
-// assess judges one component by its children and its pods; absent is what its volumes show
-// and what does not exist.
-func assess(c desired.Component, done *outcome, pods []*corev1.Pod, absent []desired.Ref, before []appsapi.Cause, now time.Time) view {
-	v := view{component: c, step: done.step(c.Name), status: ComponentStatus{
+// assess judges one component by its children and by what explains them.
+func assess(c desired.Component, done *outcome, why explain.Answer, before []appsapi.Cause) view {
+	v := view{component: c, step: done.step(c.Name), again: why.Again, causes: explain.Keep(why.Causes, before), status: ComponentStatus{
 		Name: c.Name, Type: c.Type, ResourceName: c.Workload.Name, Selector: c.Selector(), Endpoints: c.Endpoints,
 	}}
 	v.verdict = childrenHealth(c, done)
@@ -50,21 +48,6 @@ func assess(c desired.Component, done *outcome, pods []*corev1.Pod, absent []des
 		}
 	}
 	v.count(done.seen[c.Workload])
-	switch live := done.seen[c.Workload].(type) {
-	case *batchv1.Job:
-		v.causes, v.again = explain.Job(live, pods, now)
-	case *batchv1.CronJob: // a run that fails is followed by the next
-	default:
-		v.causes, v.again = explain.Pods(pods, now)
-	}
-	if len(v.causes) == 0 && len(absent) > 0 {
-		var missing []explain.Ref
-		for _, ref := range absent {
-			missing = append(missing, explain.Ref{Kind: ref.Kind, Name: ref.Name})
-		}
-		v.causes = explain.Unmounted(pods, missing)
-	}
-	v.causes = explain.Keep(v.causes, before)
 	if c.Suspended {
 		v.pending = pending(c, done)
 	}

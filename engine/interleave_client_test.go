@@ -274,6 +274,7 @@ func newMind[T Object](w *world, kind Kind[T], name string) *reconciler[T] {
 		client: c, cache: c, live: live, applier: apply.New(c, live, c, w), events: recorder{silent{}}, clock: w,
 		backoff:  &backoff{TypedRateLimiter: tries{}, unreachable: map[request]bool{}},
 		stale:    tries{},
+		ears:     newEars(live, w),
 		written:  newWritten[T](),
 		contents: newContents(c, live, &contentKey{}),
 	}

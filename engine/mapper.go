@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +19,7 @@ func Mapper(scheme *runtime.Scheme, kinds ...Object) (meta.RESTMapper, error) {
 	for _, c := range optionalChildren {
 		all = append(all, c.object)
 	}
+	all = append(all, &corev1.Event{}) // read, and not cached
 	for _, obj := range all {
 		gvk, err := apiutil.GVKForObject(obj, scheme)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/apply"
+	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
@@ -16,7 +17,7 @@ func TestForeignIsNotSeen(t *testing.T) {
 	if o.child(deploymentID) != nil {
 		t.Error("a foreign Deployment counts as a child")
 	}
-	got := assess(web(false), &o, nil, nil, nil, noon).status
+	got := assess(web(false), &o, explain.Answer{}, nil).status
 	if got.Replicas != 0 || got.Selector != "app.kubernetes.io/managed-by=holdfast,apps.holdfast.dev/workload=deployment-web" {
 		t.Errorf("got %+v", got)
 	}
@@ -34,7 +35,7 @@ func TestContested(t *testing.T) {
 	} {
 		o := newOutcome("shop", seen)
 		o.add("web", deploymentID, apply.Result{Contested: 3 * time.Second}, nil)
-		v := assess(web(false), &o, nil, nil, nil, noon)
+		v := assess(web(false), &o, explain.Answer{}, nil)
 		if s := ready([]view{v}, &o); s.status != "False" || s.reason != "Progressing" || s.message != want {
 			t.Errorf("got %+v", s)
 		}

@@ -2,11 +2,11 @@ package engine
 
 import (
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
@@ -23,7 +23,7 @@ func TestQuarrel(t *testing.T) {
 	} {
 		done := newOutcome("shop", rollout.Seen{deploymentID: d})
 		done.contested[deploymentID] = true
-		api := assess(c, &done, nil, nil, nil, time.Now())
+		api := assess(c, &done, explain.Answer{}, nil)
 		api.describe(nil)
 		web := view{component: desired.Component{Name: "web"}, step: rollout.Step{WaitsFor: []string{"api"}}}
 		web.describe(map[string]*view{"api": &api})

@@ -38,6 +38,7 @@ type reconciler[T Object] struct {
 	live    client.Reader
 	applier *apply.Applier
 	events  recorder
+	ears    *ears
 	clock   clock.PassiveClock
 	backoff *backoff
 	stale   workqueue.TypedRateLimiter[ctrl.Request] // apart from backoff: nothing failed
@@ -141,7 +142,9 @@ func (r *reconciler[T]) get(ctx context.Context, req ctrl.Request) (*T, error) {
 	obj := r.kind.New()
 	err := r.client.Get(ctx, req.NamespacedName, obj)
 	if apierrors.IsNotFound(err) {
-		r.applier.Forget(r.written.forget(req.NamespacedName))
+		gone := r.written.forget(req.NamespacedName)
+		r.applier.Forget(gone)
+		r.ears.forget(gone)
 		r.contents.use(req.NamespacedName, nil)
 		return nil, nil
 	}

@@ -41,7 +41,8 @@ func (r *reconciler[T]) report(ctx context.Context, app T, owner desired.Owner, 
 		if done.failed == nil {
 			pods, done.failed = r.pods(ctx, app.GetNamespace(), c)
 		}
-		v := assess(c, done, pods, o.absent[c.Name], before.Causes, now)
+		why := r.explained(ctx, app, o.scene(c, done, pods), now)
+		v := assess(c, done, why, before.Causes)
 		out.sooner(v.again)
 		views = append(views, v)
 	}

@@ -132,6 +132,7 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 		live:      mgr.GetAPIReader(),
 		applier:   applier,
 		events:    recorder{mgr.GetEventRecorder("holdfast")},
+		ears:      newEars(mgr.GetAPIReader(), clock.RealClock{}),
 		clock:     clock.RealClock{},
 		backoff:   limiter,
 		stale:     workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, maxUnreachable),

@@ -35,8 +35,12 @@ func status(before *appsapi.ApplicationStatus, generation int64, views []view, d
 	for _, v := range views {
 		causes = append(causes, v.causes...)
 	}
+	for _, c := range refusals(done) {
+		c.Since = now
+		causes = append(causes, c)
+	}
 	if done.failed == nil {
-		after.Causes = explain.ForStatus(causes)
+		after.Causes = explain.ForStatus(explain.Keep(causes, before.Causes))
 	}
 	verdict := ready(views, done)
 	set(after, appsapi.ConditionReady, verdict, now)

@@ -16,6 +16,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
@@ -57,6 +58,11 @@ func appliedAs(c desired.Component, seen rollout.Seen) rollout.Seen {
 		seen[child.ID].SetAnnotations(map[string]string{"apps.holdfast.dev/applied": config.Hash()})
 	}
 	return seen
+}
+
+// why explains a component as a pass over its object does.
+func why(c desired.Component, done *outcome, pods []*corev1.Pod, now time.Time) explain.Answer {
+	return explain.Explain((&observed{}).scene(c, done, pods), now)
 }
 
 func timedOut(d *appsv1.Deployment) {
@@ -151,7 +157,7 @@ func TestStatus(t *testing.T) {
 				}
 			}
 			was := &appsapi.ApplicationStatus{Conditions: tc.before}
-			views := []view{assess(c, done, tc.pods, nil, nil, noon)}
+			views := []view{assess(c, done, why(c, done, tc.pods, noon), nil)}
 			got := status(was, 7, views, done, noon)
 			if diff := cmp.Diff(tc.want, lines(got)); diff != "" {
 				t.Error(diff)
@@ -159,7 +165,7 @@ func TestStatus(t *testing.T) {
 			if got.ObservedGeneration != 7 || !transition(was, got) {
 				t.Errorf("got generation %d, transition %v", got.ObservedGeneration, transition(was, got))
 			}
-			again := status(got, 7, []view{assess(c, done, tc.pods, nil, got.Causes, noon.Add(time.Second))}, done, noon.Add(time.Second))
+			again := status(got, 7, []view{assess(c, done, why(c, done, tc.pods, noon.Add(time.Second)), got.Causes)}, done, noon.Add(time.Second))
 			if transition(got, again) {
 				t.Errorf("a second look changes the status:\n%s", cmp.Diff(got, again))
 			}
@@ -170,7 +176,7 @@ func TestStatus(t *testing.T) {
 // TestAbsentIsNeverHealthy has a component whose children are not there.
 func TestAbsentIsNeverHealthy(t *testing.T) {
 	c := web(false)
-	v := assess(c, &outcome{seen: rollout.Seen{}}, nil, nil, nil, noon)
+	v := assess(c, &outcome{seen: rollout.Seen{}}, explain.Answer{}, nil)
 	if v.verdict.Status != "Progressing" || v.verdict.Message != "Deployment web does not exist" {
 		t.Errorf("got %v", v.verdict)
 	}
@@ -181,7 +187,7 @@ func TestComponentStatus(t *testing.T) {
 	seen := rollout.Seen{deploymentID: deployment(1), serviceID: &corev1.Service{}}
 	want := ComponentStatus{Name: "web", Type: "Service", ResourceName: "web", Wanted: 2, Replicas: 2, Ready: 1, Available: 1, Selector: "app=web",
 		Endpoints: []appsapi.Endpoint{{Name: "80", URL: "http://web.shop.svc:80"}}}
-	if diff := cmp.Diff(want, assess(c, &outcome{seen: seen}, nil, nil, nil, noon).status); diff != "" {
+	if diff := cmp.Diff(want, assess(c, &outcome{seen: seen}, explain.Answer{}, nil).status); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
@@ -42,6 +43,10 @@ func ready(views []view, done *outcome) summary {
 // forPeople are the reasons of what does not mend itself.
 var forPeople = []string{appsapi.ReasonRolloutTimedOut, appsapi.ReasonDataConflict, appsapi.ReasonCredentialsLost, appsapi.ReasonStorageRefused}
 
+// byVerdict are the causes that only say more of what the verdict on a child says, whose
+// reason people wait for.
+var byVerdict = []explain.Code{explain.RolloutStuck, explain.ResizeStuck}
+
 // broken is the component that something is wrong with; of several the one that the others
 // depend on.
 func broken(views []view, _ *outcome) (summary, bool) {
@@ -56,7 +61,7 @@ func broken(views []view, _ *outcome) (summary, bool) {
 		return summary{}, false
 	}
 	s := summary{status: metav1.ConditionFalse, reason: appsapi.ReasonComponentDegraded, message: found.trouble()}
-	if len(found.causes) == 0 {
+	if len(found.causes) == 0 || slices.Contains(byVerdict, found.causes[0].Code) {
 		s.reason = found.verdict.Reason
 	}
 	// A job that failed does not try again by itself.
@@ -136,7 +141,7 @@ func failure(views []view, done *outcome) (summary, bool) {
 	rank := 0
 	wanted := map[desired.ID]bool{}
 	note := func(id desired.ID) {
-		if s, r := failureOf(id, done.errors[id]); r > rank {
+		if s, r := failureOf(done.namespace, id, done.errors[id]); r > rank {
 			found, rank = s, r
 		}
 	}
@@ -164,7 +169,7 @@ func compareIDs(a, b desired.ID) int {
 	return cmp.Or(cmp.Compare(a.Kind.Kind, b.Kind.Kind), cmp.Compare(a.Name, b.Name))
 }
 
-func failureOf(id desired.ID, err error) (s summary, rank int) {
+func failureOf(namespace string, id desired.ID, err error) (s summary, rank int) {
 	if err == nil {
 		return summary{}, 0
 	}
@@ -192,7 +197,9 @@ func failureOf(id desired.ID, err error) (s summary, rank int) {
 		s.reason = appsapi.ReasonCredentialsMissing
 	}
 	var refusal apierrors.APIStatus
-	if errors.As(err, &refusal) && apply.IsRefused(err) {
+	if c, known := refusalOf(namespace, id, err); known {
+		s.message = c.Sentence
+	} else if errors.As(err, &refusal) && apply.IsRefused(err) {
 		s.message = fmt.Sprintf("The API server refused %s %s: %s", id.Kind.Kind, id.Name, refusal.Status().Message)
 	}
 	return s, 2

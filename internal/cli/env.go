@@ -85,6 +85,12 @@ func NewClient(c *rest.Config, over *http.Client) (client.Client, error) {
 	return client.New(c, client.Options{Scheme: scheme, Mapper: mapper(scheme), HTTPClient: over})
 }
 
+// NewWatchClient makes a client that can also watch.
+func NewWatchClient(c *rest.Config) (client.WithWatch, error) {
+	scheme := Scheme()
+	return client.NewWithWatch(c, client.Options{Scheme: scheme, Mapper: mapper(scheme)})
+}
+
 // Scheme knows the kinds that an application is made of.
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,12 @@ const (
 	reasonConfigError         = "CreateContainerConfigError"
 	reasonCrashLoopBackOff    = "CrashLoopBackOff"
 	reasonInvalidImageName    = "InvalidImageName"
+	reasonNeverPull           = "ErrImageNeverPull"
+	reasonSignature           = "SignatureValidationFailed"
+	reasonInspect             = "ImageInspectError"
+	reasonCreateError         = "CreateContainerError"
+	reasonRunError            = "RunContainerError"
+	reasonPostStartHook       = "PostStartHookError"
 )
 
 // container is one container of a pod, with its status and what its spec says.
@@ -107,6 +114,18 @@ func (e *examiner) container(c container) {
 		case reasonInvalidImageName:
 			e.misnamed(c, w)
 			return
+		case reasonNeverPull:
+			e.neverPulled(c, w)
+			return
+		case reasonSignature, reasonInspect:
+			e.unsigned(c, w)
+			return
+		case reasonCreateError, reasonRunError, reasonStartError:
+			e.unstarted(c, w.Reason, w.Message, c.statusPath+".state.waiting")
+			return
+		case reasonPostStartHook:
+			e.hook(c, w)
+			return
 		case reasonConfigError:
 			e.missing(c, w)
 			return
@@ -119,7 +138,13 @@ func (e *examiner) container(c container) {
 		e.crashed(c)
 		return
 	}
-	e.readiness(c)
+	if c.first {
+		e.initializing(c)
+		return
+	}
+	if !e.startup(c) {
+		e.readiness(c)
+	}
 }
 
 // missingRef accepts only what can be the name of an object, so that no other text of
@@ -128,6 +153,14 @@ var missingRef = regexp.MustCompile(`\b(secret|configmap)s? "([a-z0-9](?:[-a-z0-
 
 // missingKey accepts only what can be a key and the name of an object.
 var missingKey = regexp.MustCompile(`^couldn't find key ([-._a-zA-Z0-9]{1,253}) in (Secret|ConfigMap) [-a-z0-9]{1,63}/([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)$`)
+
+// kindCalled is a kind as kubelet calls it.
+func kindCalled(word string) string {
+	if strings.HasPrefix(word, "config") {
+		return "ConfigMap"
+	}
+	return "Secret"
+}
 
 // codeOf is the cause that something of a kind is missing.
 func codeOf(kind string) Code {
@@ -144,7 +177,7 @@ func (e *examiner) missing(c container, w *corev1.ContainerStateWaiting) {
 	if found := missingKey.FindStringSubmatch(text); found != nil {
 		key, kind, name := found[1], found[2], found[3]
 		e.add(c.pod, name+" "+key, Cause{
-			Code: codeOf(kind), Path: c.statusPath + ".state.waiting", Value: name + "/" + key, Since: c.since(),
+			Code: MissingKey, Path: c.statusPath + ".state.waiting", Value: name + "/" + key, Since: c.since(),
 			Sentence: fmt.Sprintf("%s needs key %q of %s %q in namespace %s, which has no such key", c.title(), short(key), kind, short(name), c.pod.Namespace),
 			Fix:      fmt.Sprintf("Add key %q to %s %q in namespace %s, or correct spec.env of the application.", key, kind, name, c.pod.Namespace),
 			Evidence: evidence(text),
@@ -155,13 +188,9 @@ func (e *examiner) missing(c container, w *corev1.ContainerStateWaiting) {
 	if found == nil {
 		return
 	}
-	kind, name := "Secret", found[2]
-	if found[1] == "configmap" {
-		kind = "ConfigMap"
-	}
-	code := codeOf(kind)
+	kind, name := kindCalled(found[1]), found[2]
 	e.add(c.pod, name, Cause{
-		Code: code, Path: c.statusPath + ".state.waiting", Value: name, Since: c.since(),
+		Code: codeOf(kind), Path: c.statusPath + ".state.waiting", Value: name, Since: c.since(),
 		Sentence: fmt.Sprintf("%s needs %s %q, which does not exist in namespace %s", c.title(), kind, short(name), c.pod.Namespace),
 		Fix:      fmt.Sprintf("Create %s %q in namespace %s, or correct spec.env and spec.envFrom of the application.", kind, name, c.pod.Namespace),
 		Evidence: evidence(text),

@@ -44,7 +44,7 @@ func refStories() map[string]story {
 		"missing key": {
 			pods: config("couldn't find key PASS_word.1 in ConfigMap shop/web.settings"),
 			want: []Cause{{
-				Code: "MissingConfigMap", Object: inPod("web-1"), Path: path, Value: "web.settings/PASS_word.1", Since: noon.Add(-unready),
+				Code: "MissingKey", Object: inPod("web-1"), Path: path, Value: "web.settings/PASS_word.1", Since: noon.Add(-unready),
 				Sentence: `Container app of pod web-1 needs key "PASS_word.1" of ConfigMap "web.settings" in namespace shop, which has no such key`,
 				Fix:      `Add key "PASS_word.1" to ConfigMap "web.settings" in namespace shop, or correct spec.env of the application.`,
 				Evidence: []string{"1 of 1 pods", "couldn't find key PASS_word.1 in ConfigMap shop/web.settings"},
@@ -53,7 +53,7 @@ func refStories() map[string]story {
 		"image of no name": {
 			pods: []*corev1.Pod{pod("web-1", waiting("InvalidImageName", `Failed to apply default image tag "Shop": invalid reference format`))},
 			want: []Cause{{
-				Code: "InvalidImage", Object: inPod("web-1"), Path: path, Value: "shop/web:2", Since: noon.Add(-unready),
+				Code: "InvalidImageName", Object: inPod("web-1"), Path: path, Value: "shop/web:2", Since: noon.Add(-unready),
 				Sentence: `Image "shop/web:2" is not the name of an image (container app of pod web-1)`,
 				Fix:      "Correct the image: it is a name in lower case with a tag, for example registry.example.com/shop/web:1.",
 				Evidence: []string{"1 of 1 pods", `Failed to apply default image tag "Shop": invalid reference format`},

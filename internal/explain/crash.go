@@ -96,28 +96,36 @@ func (e *examiner) crashed(c container) {
 		})
 		return
 	}
-	if d.Reason == reasonOOMKilled {
+	switch {
+	case d.Reason == reasonOOMKilled:
 		e.add(c.pod, c.own(), c.outOfMemory(d, path))
 		return
+	case d.Reason == reasonStartError || d.Reason == reasonCannotRun:
+		e.unstarted(c, d.Reason, lastLine(d.Message), path)
+		return
+	case e.probedToDeath(c):
+		return
+	}
+	code := CrashLoop
+	if d.ExitCode == exitKilled || d.ExitCode == exitEnded {
+		code = Killed
+		e.ask(podObject(c.pod))
 	}
 	sentence, fix := c.ending(d)
 	e.add(c.pod, c.own(), Cause{
-		Code: CrashLoop, Path: path + ".exitCode", Value: strconv.Itoa(int(d.ExitCode)), Since: c.since(),
+		Code: code, Path: path + ".exitCode", Value: strconv.Itoa(int(d.ExitCode)), Since: c.since(),
 		Sentence: sentence, Fix: fix, Evidence: c.endings(d),
 	})
 }
 
 func (c container) ending(d *corev1.ContainerStateTerminated) (sentence, fix string) {
-	switch {
-	case d.Reason == reasonStartError || d.Reason == reasonCannotRun:
-		return fmt.Sprintf("%s cannot be started: its command failed before it ran (exit code %d)", c.title(), d.ExitCode),
-			"Correct spec.command and spec.args of the application, or the entrypoint of its image."
-	case d.ExitCode == 0:
+	switch d.ExitCode {
+	case 0:
 		return c.title() + " ends although it should keep running: it exited with code 0",
 			"Correct spec.command and spec.args of the application, so that its process stays in the foreground."
-	case d.ExitCode == exitKilled || d.ExitCode == exitEnded:
-		return fmt.Sprintf("%s crashes: it was killed (exit code %d)", c.title(), d.ExitCode),
-			"Look for a failing liveness probe in the events of the pod: " + lookUp(c.pod)
+	case exitKilled, exitEnded:
+		return fmt.Sprintf("%s is killed from outside, and not for its use of memory (exit code %d)", c.title(), d.ExitCode),
+			"Look for a failing liveness probe, or for who ends it, in the events of the pod: " + lookUp(c.pod)
 	}
 	return fmt.Sprintf("%s crashes: it exited with code %d", c.title(), d.ExitCode), c.readOutput(c.status.State.Terminated == nil)
 }

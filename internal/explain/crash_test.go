@@ -17,7 +17,7 @@ func crashStories() map[string]story {
 		limit   = "spec.containers[0].resources.limits.memory"
 		killed  = "Container app of pod web-1 was killed because it used more than its memory limit of 64Mi"
 		raise   = "Raise spec.resources.limits.memory of the application, or let it use less memory."
-		events  = "Look for a failing liveness probe in the events of the pod: kubectl describe pod -n shop web-1"
+		events  = "Look for a failing liveness probe, or for who ends it, in the events of the pod: kubectl describe pod -n shop web-1"
 		inFront = "Correct spec.command and spec.args of the application, so that its process stays in the foreground."
 		setIt   = "Set spec.resources.requests.memory and spec.resources.limits.memory of the application to what it needs."
 		command = "Correct spec.command and spec.args of the application, or the entrypoint of its image."
@@ -54,11 +54,11 @@ func crashStories() map[string]story {
 		"ended well and is about to be started again": {one(terminated(end(0, "Completed", "", time.Second))), nil, time.Time{}},
 		"cannot be started": {
 			one(loop, restarted(4, end(128, "StartError", "exec: /bin/nope: no such file", time.Minute))),
-			cause("CrashLoop", last+".exitCode", "128", "Container app of pod web-1 cannot be started: its command failed before it ran (exit code 128)", command,
-				"restarts: 4", `exit code 128, reason "StartError"`, "last output: exec: /bin/nope: no such file"), time.Time{}},
+			cause("StartError", last, "StartError", "Container app of pod web-1 cannot be started: its command is not in the image", command,
+				"restarts: 4", "exec: /bin/nope: no such file"), time.Time{}},
 		"killed, but not for its memory": {
 			one(loop, restarted(4, end(137, "Error", "", time.Minute))),
-			cause("CrashLoop", last+".exitCode", "137", "Container app of pod web-1 crashes: it was killed (exit code 137)", events,
+			cause("Killed", last+".exitCode", "137", "Container app of pod web-1 is killed from outside, and not for its use of memory (exit code 137)", events,
 				"restarts: 4", `exit code 137, reason "Error"`), time.Time{}},
 		"crashed just now": {
 			one(terminated(end(3, "Error", "", time.Second))),

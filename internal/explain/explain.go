@@ -13,54 +13,11 @@ import (
 	"slices"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-)
-
-// Code says which of the known causes it is.
-type Code string
-
-// The causes that pods and jobs tell about.
-const (
-	// MissingConfigMap and MissingSecret: the environment or a volume refers to what does
-	// not exist.
-	MissingConfigMap Code = "MissingConfigMap"
-	MissingSecret    Code = "MissingSecret"
-
-	// MissingClaim: a volume is a PersistentVolumeClaim that does not exist.
-	MissingClaim Code = "MissingClaim"
-
-	// InvalidImage: no registry can have an image of that name.
-	InvalidImage Code = "InvalidImage"
-	// ImageNotFound: the registry does not have the image.
-	ImageNotFound Code = "ImageNotFound"
-	// ImageAuth: the registry does not give the image away.
-	ImageAuth Code = "ImageAuth"
-	// RegistryUnreachable: the registry does not answer, or not now.
-	RegistryUnreachable Code = "RegistryUnreachable"
-	// ImagePull: the image is not pulled, and what was said about it is not known here.
-	ImagePull Code = "ImagePull"
-
-	// CrashLoop: the container ends again and again.
-	CrashLoop Code = "CrashLoop"
-	// OOMKilled: the container is killed for its use of memory.
-	OOMKilled Code = "OOMKilled"
-	// JobFailed: a job has failed, every try of it.
-	JobFailed Code = "JobFailed"
-
-	// ReadinessFailing: the container runs and its readiness probe fails.
-	ReadinessFailing Code = "ReadinessFailing"
-
-	// InsufficientCPU, InsufficientMemory and InsufficientPods: no node has room.
-	InsufficientCPU    Code = "InsufficientCPU"
-	InsufficientMemory Code = "InsufficientMemory"
-	InsufficientPods   Code = "InsufficientPods"
-	// Insufficient: no node has enough of another resource.
-	Insufficient Code = "Insufficient"
-	// Unschedulable: no node takes the pod, for another reason or for several.
-	Unschedulable Code = "Unschedulable"
 )
 
 // Object is where a cause is seen.
@@ -69,10 +26,28 @@ type Object struct {
 	UID                   types.UID
 }
 
+// Severity says what a cause means for whom it is about.
+type Severity int
+
+const (
+	// Error explains why something is not ready.
+	Error Severity = iota
+	// Notice is worth knowing and does not keep anything from being ready.
+	Notice
+)
+
+func (s Severity) String() string {
+	if s == Error {
+		return "error"
+	}
+	return "notice"
+}
+
 // Cause is why something is not ready.
 type Cause struct {
-	Code   Code
-	Object Object
+	Code     Code
+	Severity Severity
+	Object   Object
 	// Path is the field of the object that tells, and Value what matters there.
 	Path, Value string
 	// Since is when it began.
@@ -82,6 +57,8 @@ type Cause struct {
 	Sentence string
 	// Fix is one sentence that says what to do.
 	Fix string
+	// Affects is how many pods have this cause; 0 if it is not about pods.
+	Affects int
 	// Evidence is everything that changes or was said by others. It is for people who
 	// may read the pods, and never goes into a status.
 	Evidence []string
@@ -90,40 +67,66 @@ type Cause struct {
 // maxSentence holds for whatever names and images the input has.
 const maxSentence = 512
 
-// Pods explains why pods are not ready, the most important cause first. The same cause
-// in several pods is one cause, seen in the oldest of them.
-//
-// again is when to ask again although nothing happens: a grace period that keeps quiet
-// now is over then, or a crash is so long ago that it no longer explains anything. It is
-// zero if time alone changes nothing.
-func Pods(pods []*corev1.Pod, now time.Time) (causes []Cause, again time.Time) {
-	e := examiner{now: now}
-	live := 0
-	for _, pod := range pods {
-		if pod == nil || isOver(pod) {
-			continue
-		}
-		live++
-		if !isReady(pod) || hasCrashed(pod) {
-			e.pod(pod)
-		}
-	}
-	return merge(e.findings, live), e.again
+// Answer is what there is to say about a component.
+type Answer struct {
+	// Causes has the most important one first. The same cause in several pods is one
+	// cause, seen in the oldest of them.
+	Causes []Cause
+	// Again is when to ask again although nothing happens: a grace period that keeps quiet
+	// now is over then, or a crash is so long ago that it no longer explains anything. It is
+	// zero if time alone changes nothing.
+	Again time.Time
+	// Ask are the objects whose events would tell more, the most promising first.
+	Ask []Object
 }
 
-// finding is a cause in one pod.
+// Explain says why a component is not ready. It follows the component down to the pods,
+// their containers and what these refer to, and names the deepest thing that blocks: what
+// only follows from something else is not said.
+func Explain(s Scene, now time.Time) Answer {
+	e := &examiner{scene: &s, now: now}
+	switch w := s.Workload.(type) {
+	case *batchv1.Job:
+		if e.job(w) {
+			return e.answer()
+		}
+	case *batchv1.CronJob: // a run that fails is followed by the next
+		return e.answer()
+	}
+	e.workload()
+	e.pods()
+	if !e.blocked() {
+		e.network()
+		e.slow()
+	}
+	return e.answer()
+}
+
+// finding is a cause in one object.
 type finding struct {
 	Cause
-	pod *corev1.Pod
+	pod *corev1.Pod // nil for what is not about a pod
 	// key is the same for findings that have one cause.
 	key string
 }
 
 // examiner collects what is found.
 type examiner struct {
+	scene    *Scene
 	now      time.Time
 	again    time.Time
+	live     int // pods that are expected to run
 	findings []finding
+	asks     []Object
+}
+
+func (e *examiner) answer() Answer {
+	return Answer{Causes: merge(e.findings, e.live), Again: e.again, Ask: e.asks}
+}
+
+// blocked says whether something was found that explains why the component is not ready.
+func (e *examiner) blocked() bool {
+	return slices.ContainsFunc(e.findings, func(f finding) bool { return f.Severity == Error })
 }
 
 // look makes sure that somebody asks again at this time.
@@ -133,22 +136,74 @@ func (e *examiner) look(at time.Time) {
 	}
 }
 
+// ask wants the events of an object, if they were not given.
+func (e *examiner) ask(o Object) {
+	if !slices.Contains(e.asks, o) {
+		e.asks = append(e.asks, o)
+	}
+}
+
+// add notes a cause that is seen in a pod.
 func (e *examiner) add(pod *corev1.Pod, key string, c Cause) {
-	c.Object = Object{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+	c.Object = podObject(pod)
+	e.note(pod, key, c)
+}
+
+// addTo notes a cause that is seen in another object.
+func (e *examiner) addTo(o Object, key string, c Cause) {
+	c.Object = o
+	e.note(nil, key, c)
+}
+
+func (e *examiner) note(pod *corev1.Pod, key string, c Cause) {
 	c.Sentence, c.Fix = plain(c.Sentence, maxSentence), plain(c.Fix, maxSentence)
-	e.findings = append(e.findings, finding{Cause: c, pod: pod, key: fmt.Sprintf("%s %s %s", c.Code, pod.Namespace, key)})
+	c.Severity = c.Code.entry().Severity
+	e.findings = append(e.findings, finding{Cause: c, pod: pod, key: fmt.Sprintf("%s %s %s", c.Code, c.Object.Namespace, key)})
+}
+
+func podObject(pod *corev1.Pod) Object {
+	return Object{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+}
+
+// pods examines those that are expected to run, and then what became of others if that is
+// why some are missing.
+func (e *examiner) pods() {
+	ready := 0
+	for _, pod := range e.scene.Pods {
+		if pod == nil || isOver(pod) {
+			continue
+		}
+		e.live++
+		if isReady(pod) {
+			ready++
+		}
+		if !isReady(pod) || hasCrashed(pod) {
+			e.pod(pod)
+		}
+	}
+	if ready < e.scene.wanted() && !e.blocked() {
+		e.gone()
+	}
 }
 
 func (e *examiner) pod(pod *corev1.Pod) {
+	if e.silentNode(pod) {
+		return
+	}
 	if c := condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
 		e.unscheduled(pod, c)
 		return
 	}
+	before := len(e.findings)
 	for i := range pod.Status.InitContainerStatuses {
 		e.container(containerOf(pod, true, i))
 	}
 	for i := range pod.Status.ContainerStatuses {
 		e.container(containerOf(pod, false, i))
+	}
+	if len(e.findings) == before {
+		e.beingCreated(pod)
+		e.gated(pod)
 	}
 }
 
@@ -157,9 +212,9 @@ func (e *examiner) pod(pod *corev1.Pod) {
 func merge(findings []finding, live int) []Cause {
 	slices.SortStableFunc(findings, func(a, b finding) int {
 		return cmp.Or(
-			a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time),
-			cmp.Compare(a.pod.Name, b.pod.Name),
-			cmp.Compare(a.pod.Namespace, b.pod.Namespace),
+			a.created().Compare(b.created()),
+			cmp.Compare(a.Object.Name, b.Object.Name),
+			cmp.Compare(a.Object.Namespace, b.Object.Namespace),
 		)
 	})
 	var causes []Cause
@@ -171,22 +226,35 @@ func merge(findings []finding, live int) []Cause {
 			causes = append(causes, f.Cause)
 			seen[f.key] = map[*corev1.Pod]bool{}
 		}
-		seen[f.key][f.pod] = true
+		if f.pod != nil {
+			seen[f.key][f.pod] = true
+		}
 	}
 	for key, i := range index {
-		count := fmt.Sprintf("%d of %d pods", len(seen[key]), live)
-		causes[i].Evidence = append([]string{count}, causes[i].Evidence...)
+		if n := len(seen[key]); n > 0 {
+			causes[i].Affects = n
+			causes[i].Evidence = append([]string{fmt.Sprintf("%d of %d pods", n, max(live, n))}, causes[i].Evidence...)
+		}
 	}
 	rank(causes)
 	return causes
 }
 
-// rank puts the causes in order: what has to be there before anything else can work
-// comes first, and among equals what began first.
+func (f finding) created() time.Time {
+	if f.pod == nil {
+		return time.Time{}
+	}
+	return f.pod.CreationTimestamp.Time
+}
+
+// rank puts the causes in order: what explains goes before what is only worth knowing, what
+// has to be there before anything else can work comes first, and among equals what began
+// first.
 func rank(causes []Cause) {
 	slices.SortStableFunc(causes, func(a, b Cause) int {
 		return cmp.Or(
-			cmp.Compare(depth(a.Code), depth(b.Code)),
+			cmp.Compare(a.Severity, b.Severity),
+			cmp.Compare(a.Code.entry().Rank, b.Code.entry().Rank),
 			a.Since.Compare(b.Since),
 			cmp.Compare(a.Object.Name, b.Object.Name),
 			cmp.Compare(a.Code, b.Code),
@@ -195,20 +263,6 @@ func rank(causes []Cause) {
 			cmp.Compare(a.Object.Namespace, b.Object.Namespace),
 		)
 	})
-}
-
-func depth(c Code) int {
-	switch c {
-	case MissingConfigMap, MissingSecret, MissingClaim:
-		return 0
-	case InvalidImage, ImageNotFound, ImageAuth, RegistryUnreachable, ImagePull:
-		return 1
-	case CrashLoop, OOMKilled, JobFailed:
-		return 2
-	case ReadinessFailing:
-		return 3
-	}
-	return 4
 }
 
 // isOver says whether a pod is not expected to run any more: it is being deleted, has

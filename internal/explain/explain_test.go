@@ -160,7 +160,7 @@ func TestPods(t *testing.T) {
 	for name, tc := range stories() {
 		t.Run(name, func(t *testing.T) {
 			got, again := Pods(tc.pods, noon)
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			if diff := cmp.Diff(tc.want, got, counted); diff != "" {
 				t.Errorf("causes (-want +got):\n%s", diff)
 			}
 			if !again.Equal(tc.again) {
@@ -266,7 +266,7 @@ func TestPodsDoesNotDependOnTheOrderOfPods(t *testing.T) {
 				shuffled := slices.Clone(tc.pods)
 				random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 				got, again := Pods(shuffled, noon)
-				if diff := cmp.Diff(want, got); diff != "" {
+				if diff := cmp.Diff(want, got, counted); diff != "" {
 					t.Fatalf("causes in another order (-want +got):\n%s", diff)
 				}
 				if again != wantAgain {

@@ -145,9 +145,33 @@ func registry(image string) string {
 // component's own container; it cannot look into an overlay.
 func (e *examiner) misnamed(c container, w *corev1.ContainerStateWaiting) {
 	e.add(c.pod, c.spec.Image, Cause{
-		Code: InvalidImage, Path: c.statusPath + ".state.waiting", Value: c.spec.Image, Since: c.since(),
+		Code: InvalidImageName, Path: c.statusPath + ".state.waiting", Value: c.spec.Image, Since: c.since(),
 		Sentence: fmt.Sprintf("Image %q is not the name of an image (%s)", short(c.spec.Image), c),
 		Fix:      "Correct the image: it is a name in lower case with a tag, for example registry.example.com/shop/web:1.",
+		Evidence: evidence(plain(w.Message, maxText)),
+	})
+}
+
+// neverPulled is an image that the node does not have and may not pull.
+func (e *examiner) neverPulled(c container, w *corev1.ContainerStateWaiting) {
+	e.add(c.pod, c.spec.Image, Cause{
+		Code: ImageNeverPull, Path: c.statusPath + ".state.waiting", Value: c.spec.Image, Since: c.since(),
+		Sentence: fmt.Sprintf("Image %q is not on node %s, and the pull policy is Never (%s)", short(c.spec.Image), short(c.pod.Spec.NodeName), c),
+		Fix:      "Put the image on the node, or set spec.imagePullPolicy of the application to IfNotPresent.",
+		Evidence: evidence(plain(w.Message, maxText)),
+	})
+}
+
+// unsigned is an image that the node does not accept.
+func (e *examiner) unsigned(c container, w *corev1.ContainerStateWaiting) {
+	why := "its signature is not valid there"
+	if w.Reason == reasonInspect {
+		why = "it cannot be inspected there"
+	}
+	e.add(c.pod, c.spec.Image, Cause{
+		Code: ImageSignature, Path: c.statusPath + ".state.waiting", Value: c.spec.Image, Since: c.since(),
+		Sentence: fmt.Sprintf("Node %s refuses image %q: %s (%s)", short(c.pod.Spec.NodeName), short(c.spec.Image), why, c),
+		Fix:      "Sign the image as the nodes want it, or push it again: " + lookUp(c.pod),
 		Evidence: evidence(plain(w.Message, maxText)),
 	})
 }

@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"fmt"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,20 +15,29 @@ const appContainer = "app"
 // reasonEvicted is the reason of a pod whose node needed back what it used.
 const reasonEvicted = "Evicted"
 
-// Job explains why a job has not done its work. One that has failed has one cause, told
-// by how its newest failed pod ended: none of its pods is tried again, so what else they
-// say helps nobody. While it runs, its pods are explained like any others. A job that is
-// done, or being deleted, has nothing to explain, whatever its earlier tries came to.
-//
-// again is as for [Pods].
-func Job(job *batchv1.Job, pods []*corev1.Pod, now time.Time) (causes []Cause, again time.Time) {
+// job explains why a job has not done its work, and says whether that is all there is to
+// say. One that has failed has one cause, told by how its newest failed pod ended: none of
+// its pods is tried again, so what else they say helps nobody. While it runs, its pods are
+// explained like any others. A job that is done, or being deleted, has nothing to explain,
+// whatever its earlier tries came to.
+func (e *examiner) job(job *batchv1.Job) bool {
 	if job == nil || job.DeletionTimestamp != nil || jobCondition(job, batchv1.JobComplete) != nil {
-		return nil, time.Time{}
+		return true
 	}
+	o := objectOf("Job", job)
 	if c := jobCondition(job, batchv1.JobFailed); c != nil {
-		return []Cause{failure(job, c, newestFailed(pods))}, time.Time{}
+		e.addTo(o, job.Name, failure(job, c, newestFailed(e.scene.Pods)))
+		return true
 	}
-	return Pods(pods, now)
+	if job.Spec.Suspend != nil && *job.Spec.Suspend {
+		e.addTo(o, job.Name, Cause{
+			Code: Suspended, Path: "spec.suspend", Value: "true", Since: job.CreationTimestamp.Time,
+			Sentence: fmt.Sprintf("Job %s is suspended, so it does not run", job.Name),
+			Fix:      fmt.Sprintf(`Let it run: kubectl patch -n %s job/%s -p '{"spec":{"suspend":false}}'`, job.Namespace, job.Name),
+		})
+		return true
+	}
+	return false
 }
 
 // failure is about a job that has failed. The pod is nil if none is left to tell.
@@ -41,10 +49,9 @@ func failure(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) Cause {
 	sentence := fmt.Sprintf("Job %s/%s failed: %s", job.Namespace, job.Name, whyFailed(job, c, pod))
 	fix := fmt.Sprintf("Look at the log: kubectl logs -n %s job/%s; then correct the job, or delete the Job to run it again", job.Namespace, job.Name)
 	return Cause{
-		Code:   JobFailed,
-		Object: Object{Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: job.UID},
-		Path:   "status.conditions", Value: plain(c.Reason, maxEvidence/4), Since: began,
-		Sentence: plain(sentence, maxSentence), Fix: plain(fix, maxSentence),
+		Code: JobFailed,
+		Path: "status.conditions", Value: plain(c.Reason, maxEvidence/4), Since: began,
+		Sentence: sentence, Fix: fix,
 		Evidence: tries(job, c, pod),
 	}
 }

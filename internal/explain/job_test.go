@@ -182,7 +182,7 @@ func TestJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			job, before := tc.job.DeepCopy(), pods(tc.pods)
 			got, again := Job(tc.job, tc.pods, noon)
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			if diff := cmp.Diff(tc.want, got, counted); diff != "" {
 				t.Errorf("causes (-want +got):\n%s", diff)
 			}
 			if !again.Equal(tc.again) {
@@ -203,7 +203,7 @@ func TestJobOfAnyPods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want, wantAgain := Pods(tc.pods, noon)
 			got, again := Job(migrate(), tc.pods, noon)
-			if diff := cmp.Diff(want, got); diff != "" || again != wantAgain {
+			if diff := cmp.Diff(want, got, counted); diff != "" || again != wantAgain {
 				t.Errorf("again %s, want %s; causes (-of the pods +of the job):\n%s", again, wantAgain, diff)
 			}
 			if got, again := Job(migrate(became("Complete", "True", "", "")), tc.pods, noon); got != nil || !again.IsZero() {
@@ -225,7 +225,7 @@ func TestJobDoesNotDependOnTheOrderOfPods(t *testing.T) {
 				shuffled := slices.Clone(tc.pods)
 				random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 				got, again := Job(tc.job, shuffled, noon)
-				if diff := cmp.Diff(tc.want, got); diff != "" || !again.Equal(tc.again) {
+				if diff := cmp.Diff(tc.want, got, counted); diff != "" || !again.Equal(tc.again) {
 					t.Fatalf("again %s, want %s; causes in another order (-want +got):\n%s", again, tc.again, diff)
 				}
 			}

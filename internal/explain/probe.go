@@ -34,12 +34,78 @@ func (e *examiner) readiness(c container) {
 		return
 	}
 	what := describe(probe)
+	all := evidence(fmt.Sprintf("restarts: %d", c.status.RestartCount), "running since "+running.StartedAt.UTC().Format(time.RFC3339))
+	if ev, ok := e.event(podObject(c.pod), []string{reasonUnhealthy}, "Readiness probe"); ok {
+		all = append(all, ev.String())
+	}
 	e.add(c.pod, c.own(), Cause{
 		Code: ReadinessFailing, Path: c.specPath + ".readinessProbe", Value: what, Since: c.since(),
 		Sentence: fmt.Sprintf("%s runs but does not pass its readiness probe (%s)", c.title(), what),
 		Fix:      "Let the application answer, or correct its spec.probes.readiness; what the probe got is shown by " + lookUp(c.pod),
-		Evidence: evidence(fmt.Sprintf("restarts: %d", c.status.RestartCount), "running since "+running.StartedAt.UTC().Format(time.RFC3339)),
+		Evidence: all,
 	})
+}
+
+// Reasons of events about probes.
+const (
+	reasonUnhealthy = "Unhealthy"
+	reasonKilling   = "Killing"
+)
+
+// startup is a container that has had all the time its startup probe gives it. It says
+// whether that probe is what the container waits for.
+func (e *examiner) startup(c container) bool {
+	running, probe := c.status.State.Running, c.spec.StartupProbe
+	if running == nil || probe == nil || c.status.Started == nil || *c.status.Started {
+		return false
+	}
+	if end := running.StartedAt.Add(patience(probe)); e.now.Before(end) {
+		e.look(end)
+		return true
+	}
+	e.unprobed(c, StartupFailing, "startup", probe, Event{})
+	return true
+}
+
+// probedToDeath is a container that kubelet ends because of a probe. How it then ends,
+// with 0, 137 or 143, is its own affair.
+func (e *examiner) probedToDeath(c container) bool {
+	o := podObject(c.pod)
+	for _, p := range []struct {
+		code  Code
+		name  string
+		probe *corev1.Probe
+	}{{LivenessRestarts, "liveness", c.spec.LivenessProbe}, {StartupFailing, "startup", c.spec.StartupProbe}} {
+		ev, ok := e.event(o, []string{reasonKilling}, "Container "+c.status.Name+" failed "+p.name+" probe")
+		if p.probe == nil || !ok || !e.now.Before(ev.Last.Add(crashLasts)) {
+			continue
+		}
+		said := strings.ToUpper(p.name[:1]) + p.name[1:] + " probe"
+		if got, ok := e.event(o, []string{reasonUnhealthy}, said); ok {
+			ev = got
+		}
+		e.unprobed(c, p.code, p.name, p.probe, ev)
+		return true
+	}
+	return false
+}
+
+// unprobed is a container that a probe ends.
+func (e *examiner) unprobed(c container, code Code, which string, probe *corev1.Probe, ev Event) {
+	what := describe(probe)
+	sentence := fmt.Sprintf("%s does not pass its startup probe (%s) in the time it has for that", c.title(), what)
+	if code == LivenessRestarts {
+		sentence = fmt.Sprintf("%s is started anew again and again, because it does not pass its liveness probe (%s)", c.title(), what)
+	}
+	cause := Cause{
+		Code: code, Path: c.specPath + "." + which + "Probe", Value: what, Since: c.since(), Sentence: sentence,
+		Fix:      fmt.Sprintf("Let the application answer, or correct its spec.probes.%s; what the probe got is shown by %s", which, lookUp(c.pod)),
+		Evidence: evidence(fmt.Sprintf("restarts: %d", c.status.RestartCount)),
+	}
+	if ev.Reason != "" {
+		cause.Evidence = append(cause.Evidence, ev.String())
+	}
+	e.add(c.pod, c.own(), cause)
 }
 
 func patience(p *corev1.Probe) time.Duration {

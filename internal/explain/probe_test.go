@@ -45,7 +45,11 @@ func probeStories() map[string]story {
 		"may not answer yet, by its own wish":  {one(running(80*time.Second), probe(slow)), nil, noon.Add(10 * time.Second)},
 		"still held back by its startup probe": {one(running(age), probe(quick), starting), nil, time.Time{}},
 		"not ready without a probe":            {one(running(age)), nil, time.Time{}},
-		"an init container takes its time":     {one(waiting("PodInitializing", ""), initContainer("migrate", silent)), nil, time.Time{}},
+		"an init container takes its time": {one(waiting("PodInitializing", ""), initContainer("migrate", silent)), []Cause{{
+			Code: "InitBlocked", Severity: Notice, Object: inPod("web-1"), Path: "status.initContainerStatuses[0].state.running", Value: "migrate", Since: noon.Add(-time.Minute),
+			Sentence: "Init container migrate of pod web-1 is still running, and the containers after it wait for its end",
+			Fix:      "See what it does: kubectl logs -n shop web-1 -c migrate", Evidence: []string{"1 of 1 pods"},
+		}}, time.Time{}},
 		"the first grace to end is the next": {
 			pods: []*corev1.Pod{
 				pod("web-1", running(10*time.Second), probe(quick)),

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,7 +13,7 @@ import (
 // keptLabels are those by which a pod is found and told from pods of other workloads.
 var keptLabels = []string{appsapi.LabelManagedBy, appsapi.LabelInstance, appsapi.LabelWorkload}
 
-// Project returns a new pod with only what [Pods], [Job] and the verdict about a pod read.
+// Project returns a new pod with only what [Explain] and the verdict about a pod read.
 // A cache is made of pods that are well, so about those it keeps next to nothing.
 func Project(pod *corev1.Pod) *corev1.Pod {
 	if pod == nil {
@@ -36,11 +37,20 @@ func Project(pod *corev1.Pod) *corev1.Pod {
 	if hasFailed(pod) {
 		p.Status.Message = strings.Clone(plain(pod.Status.Message, maxEvidence))
 	}
-	if isOver(pod) || isReady(pod) && !hasCrashed(pod) && !hasFailed(pod) {
+	if isOver(pod) {
+		p.Spec.NodeName, p.Finalizers = pod.Spec.NodeName, slices.Clone(pod.Finalizers)
+		p.Status.Conditions = projectConditions(pod, corev1.ContainersReady, corev1.PodReady, corev1.DisruptionTarget)
+		return p
+	}
+	if isReady(pod) && !hasCrashed(pod) && !hasFailed(pod) {
 		p.Status.Conditions = projectConditions(pod, corev1.PodReady)
 		return p
 	}
-	p.Status.Conditions = projectConditions(pod, corev1.PodScheduled, corev1.ContainersReady, corev1.PodReady)
+	kinds := []corev1.PodConditionType{corev1.PodScheduled, corev1.ContainersReady, corev1.PodReady}
+	for _, gate := range pod.Spec.ReadinessGates {
+		kinds = append(kinds, gate.ConditionType)
+	}
+	p.Status.Conditions = projectConditions(pod, kinds...)
 	p.Spec = projectSpec(&pod.Spec)
 	p.Status.InitContainerStatuses = projectStatuses(pod.Status.InitContainerStatuses)
 	p.Status.ContainerStatuses = projectStatuses(pod.Status.ContainerStatuses)
@@ -55,8 +65,11 @@ func projectConditions(pod *corev1.Pod, kinds ...corev1.PodConditionType) []core
 			continue
 		}
 		kept := corev1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}
-		if kind == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+		switch {
+		case kind == corev1.PodScheduled && c.Status == corev1.ConditionFalse, kind == corev1.DisruptionTarget:
 			kept.Reason, kept.Message = c.Reason, keepText(c.Message)
+		case kind == corev1.PodReady && c.Status == corev1.ConditionFalse:
+			kept.Reason = c.Reason
 		}
 		all = append(all, kept)
 	}
@@ -69,9 +82,36 @@ func projectSpec(s *corev1.PodSpec) corev1.PodSpec {
 		Containers:       projectContainers(s.Containers),
 		ImagePullSecrets: append([]corev1.LocalObjectReference(nil), s.ImagePullSecrets...),
 		Overhead:         s.Overhead.DeepCopy(),
+		NodeName:         s.NodeName,
+		ReadinessGates:   slices.Clone(s.ReadinessGates),
+		SchedulingGates:  slices.Clone(s.SchedulingGates),
+		Volumes:          projectVolumes(s.Volumes),
 	}
 	if s.Resources != nil {
 		kept.Resources = &corev1.ResourceRequirements{Requests: s.Resources.Requests.DeepCopy()}
+	}
+	return kept
+}
+
+// projectVolumes keeps what volumes are made of that may be missing.
+func projectVolumes(all []corev1.Volume) []corev1.Volume {
+	var kept []corev1.Volume
+	for i := range all {
+		v := &all[i]
+		k := corev1.Volume{Name: v.Name}
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			k.PersistentVolumeClaim = v.PersistentVolumeClaim.DeepCopy()
+		case v.Ephemeral != nil:
+			k.Ephemeral = &corev1.EphemeralVolumeSource{}
+		case v.Secret != nil:
+			k.Secret = v.Secret.DeepCopy()
+		case v.ConfigMap != nil:
+			k.ConfigMap = v.ConfigMap.DeepCopy()
+		default:
+			continue
+		}
+		kept = append(kept, k)
 	}
 	return kept
 }
@@ -81,7 +121,8 @@ func projectContainers(all []corev1.Container) []corev1.Container {
 	var kept []corev1.Container
 	for i := range all {
 		c := &all[i]
-		k := corev1.Container{Name: c.Name, Image: c.Image, ReadinessProbe: projectProbe(c.ReadinessProbe)}
+		k := corev1.Container{Name: c.Name, Image: c.Image, ReadinessProbe: projectProbe(c.ReadinessProbe),
+			LivenessProbe: projectProbe(c.LivenessProbe), StartupProbe: projectProbe(c.StartupProbe)}
 		if isSidecar(c) {
 			k.RestartPolicy = new(*c.RestartPolicy)
 		}

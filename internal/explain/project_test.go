@@ -34,7 +34,7 @@ func TestProjectKeepsTheCauses(t *testing.T) {
 			}
 			want, wantAgain := Pods(tc.pods, noon)
 			got, again := Pods(small, noon)
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := cmp.Diff(want, got, counted); diff != "" {
 				t.Errorf("causes (-whole +projected):\n%s", diff)
 			}
 			if !again.Equal(wantAgain) {
@@ -56,7 +56,7 @@ func TestProjectKeepsTheCausesOfJobs(t *testing.T) {
 				smaller = append(smaller, Project(Project(p)))
 			}
 			got, again := Job(tc.job, small, noon)
-			if diff := cmp.Diff(tc.want, got); diff != "" || !again.Equal(tc.again) {
+			if diff := cmp.Diff(tc.want, got, counted); diff != "" || !again.Equal(tc.again) {
 				t.Errorf("again %s, want %s; causes (-whole +projected):\n%s", again, tc.again, diff)
 			}
 			if diff := cmp.Diff(small, smaller); diff != "" {
@@ -74,14 +74,18 @@ func TestProject(t *testing.T) {
 		func(p *corev1.Pod) {
 			p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
 			p.Annotations = map[string]string{"a": "b"}
-			p.Spec.Volumes = []corev1.Volume{{Name: "v"}}
+			p.Spec.Volumes = []corev1.Volume{{Name: "v"}, {Name: "data", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "mine"}}}}
 			p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "regcred"}}
 			p.Spec.Resources = &corev1.ResourceRequirements{Requests: list("cpu", "2"), Limits: list("cpu", "3")}
 		})
 	labels := map[string]string{"app.kubernetes.io/managed-by": "holdfast", "apps.holdfast.dev/workload": "deployment-web"}
 	meta := metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "uid-web-1", ResourceVersion: "7", CreationTimestamp: ago(age), Labels: labels}
 	said := func(p *corev1.Pod) { p.Status.Message = "The node was low on memory" }
-	notReady := []corev1.PodCondition{{Type: "Ready", Status: "False", LastTransitionTime: ago(unready)}}
+	notReady := []corev1.PodCondition{
+		{Type: "ContainersReady", Status: "False", LastTransitionTime: ago(unready)},
+		{Type: "Ready", Status: "False", Reason: "ContainersNotReady", LastTransitionTime: ago(unready)},
+	}
 	gone := meta
 	gone.DeletionTimestamp = new(ago(time.Second))
 	cases := map[string]struct{ pod, want *corev1.Pod }{
@@ -89,6 +93,8 @@ func TestProject(t *testing.T) {
 		"not ready": {sick, &corev1.Pod{
 			ObjectMeta: meta,
 			Spec: corev1.PodSpec{
+				NodeName: "n1",
+				Volumes:  []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "mine"}}}},
 				Containers: []corev1.Container{{
 					Name: "app", Image: "shop/web:2",
 					Resources: corev1.ResourceRequirements{Requests: list("cpu", "1"), Limits: corev1.ResourceList{"memory": resource.MustParse("64Mi")}},
@@ -103,7 +109,7 @@ func TestProject(t *testing.T) {
 				Conditions: []corev1.PodCondition{
 					{Type: "PodScheduled", Status: "True", LastTransitionTime: ago(age)},
 					{Type: "ContainersReady", Status: "False", LastTransitionTime: ago(unready)},
-					{Type: "Ready", Status: "False", LastTransitionTime: ago(unready)},
+					{Type: "Ready", Status: "False", Reason: "ContainersNotReady", LastTransitionTime: ago(unready)},
 				},
 				ContainerStatuses: []corev1.ContainerStatus{{
 					Name: "app", Image: "docker.io/shop/web:2", Started: new(true), RestartCount: 2,
@@ -120,17 +126,18 @@ func TestProject(t *testing.T) {
 		}},
 		"being deleted": {pod("web-1", deleted), &corev1.Pod{
 			ObjectMeta: gone,
+			Spec:       corev1.PodSpec{NodeName: "n1"},
 			Status:     corev1.PodStatus{Phase: "Pending", Conditions: notReady},
 		}},
 		"failed": {pod("web-1", exited(3), phase("Failed", "")), &corev1.Pod{
 			ObjectMeta: meta,
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "shop/web:2"}}},
+			Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "app", Image: "shop/web:2"}}},
 			Status: corev1.PodStatus{
 				Phase: "Failed",
 				Conditions: []corev1.PodCondition{
 					{Type: "PodScheduled", Status: "True", LastTransitionTime: ago(age)},
 					{Type: "ContainersReady", Status: "False", LastTransitionTime: ago(unready)},
-					{Type: "Ready", Status: "False", LastTransitionTime: ago(unready)},
+					{Type: "Ready", Status: "False", Reason: "ContainersNotReady", LastTransitionTime: ago(unready)},
 				},
 				ContainerStatuses: []corev1.ContainerStatus{{
 					Name: "app", Image: "docker.io/shop/web:2", Started: new(false),
@@ -140,10 +147,12 @@ func TestProject(t *testing.T) {
 		}},
 		"evicted": {pod("web-1", exited(137), phase("Failed", "Evicted"), said), &corev1.Pod{
 			ObjectMeta: meta,
+			Spec:       corev1.PodSpec{NodeName: "n1"},
 			Status:     corev1.PodStatus{Phase: "Failed", Reason: "Evicted", Message: "The node was low on memory", Conditions: notReady},
 		}},
 		"evicted and being deleted": {pod("web-1", exited(137), phase("Failed", "Evicted"), said, deleted), &corev1.Pod{
 			ObjectMeta: gone,
+			Spec:       corev1.PodSpec{NodeName: "n1"},
 			Status:     corev1.PodStatus{Phase: "Failed", Reason: "Evicted", Conditions: notReady},
 		}},
 	}

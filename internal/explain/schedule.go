@@ -23,27 +23,46 @@ type obstacle struct {
 	fix   string
 }
 
-// obstacles are those without a code of their own, by what the scheduler says.
-var obstacles = []struct{ said, words, fix string }{
-	{"untolerated taint", "taints that the pod does not tolerate", "Take the taints off the nodes, or add nodes without them."},
-	{"were unschedulable", "cordoned nodes", "Uncordon nodes, or add some."},
-	{"node affinity/selector", "the node selector or node affinity of the pod", "Label nodes as the pod wants them, or change what it wants."},
-	{"affinity rules", "affinity rules between pods", "Add nodes, or relax the affinity rules."},
-	{"topology spread constraints", "topology spread constraints", "Add nodes where pods are missing, or relax the constraints."},
-	{"free ports", "host ports that are taken", "Add nodes, or free the host ports."},
-	{"persistentvolumeclaim", "volume claims of the pod", "Look at the volume claims of the pod."},
-	{"volume", "volumes of the pod", "Look at the volume claims of the pod."},
+// obstacles are those that have nothing to do with how much a node has, by what the
+// scheduler says.
+var obstacles = []struct {
+	said, words, fix string
+	code             Code
+}{
+	{"untolerated taint", "taints that the pod does not tolerate", "Take the taints off the nodes, set spec.scheduling.tolerations of the application, or add nodes without them.", Taints},
+	{"were unschedulable", "cordoned nodes", "Uncordon nodes, or add some.", Cordoned},
+	{"persistentvolume's node affinity", "volumes that live where no node fits", "Bring back the node or zone of the volume, or restore its data elsewhere.", VolumeUnreachable},
+	{"volume node affinity", "volumes that live where no node fits", "Bring back the node or zone of the volume, or restore its data elsewhere.", VolumeUnreachable},
+	{"no available volume zone", "volumes that live where no node fits", "Bring back the node or zone of the volume, or restore its data elsewhere.", VolumeUnreachable},
+	{"readwriteoncepod", "a volume that another pod has for itself", "End the pod that has the volume.", VolumeUnreachable},
+	{"max volume count", "nodes that hold as many volumes as they may", "Add a node, or move pods with volumes away.", VolumeUnreachable},
+	{"node affinity/selector", "the node selector or node affinity of the pod", "Label nodes as the pod wants them, or change spec.scheduling of the application.", NodeSelector},
+	{"affinity rules", "affinity rules between pods", "Add nodes, or relax the affinity rules.", NodeSelector},
+	{"topology spread constraints", "topology spread constraints", "Add nodes where pods are missing, or relax spec.scheduling.spread of the application.", NodeSelector},
+	{"free ports", "host ports that are taken", "Add nodes, or free the host ports.", NodeSelector},
+	{"unbound immediate persistentvolumeclaims", "volume claims that have no volume yet", "Look at the volume claims of the pod.", ClaimPending},
+	{"persistentvolumeclaim", "volume claims of the pod", "Look at the volume claims of the pod.", Unschedulable},
+	{"volume", "volumes of the pod", "Look at the volume claims of the pod.", Unschedulable},
 }
 
 // unscheduled is a pod that no node takes. The scheduler counts nodes by what was in the
 // way of each: only if that is one thing, it is named as the reason.
 func (e *examiner) unscheduled(pod *corev1.Pod, c *corev1.PodCondition) {
-	if c.Reason != corev1.PodReasonUnschedulable {
-		return // held by a gate, or the scheduler itself has a problem
-	}
 	began := since(pod, corev1.PodScheduled)
+	switch c.Reason {
+	case corev1.PodReasonUnschedulable:
+	case corev1.PodReasonSchedulingGated:
+		e.schedulingGate(pod, began)
+		return
+	default:
+		e.schedulerError(pod, c, began)
+		return
+	}
 	if end := began.Add(schedulerGrace); e.now.Before(end) {
 		e.look(end)
+		return
+	}
+	if e.claims(pod) {
 		return
 	}
 	text := plain(c.Message, maxText)
@@ -51,6 +70,42 @@ func (e *examiner) unscheduled(pod *corev1.Pod, c *corev1.PodCondition) {
 	e.add(pod, workload(pod)+" "+o.value, Cause{
 		Code: o.code, Path: `status.conditions[?(@.type=="PodScheduled")]`, Value: o.value, Since: began,
 		Sentence: o.whole, Fix: o.fix, Evidence: evidence(text),
+	})
+}
+
+// schedulingGate is a pod that somebody else has to let go.
+func (e *examiner) schedulingGate(pod *corev1.Pod, began time.Time) {
+	if end := began.Add(minSilence); e.now.Before(end) {
+		e.look(end)
+		return
+	}
+	var gates []string
+	for _, g := range pod.Spec.SchedulingGates {
+		gates = append(gates, short(g.Name))
+	}
+	list := strings.Join(gates, ", ")
+	e.add(pod, workload(pod)+list, Cause{
+		Code: SchedulingGated, Path: "spec.schedulingGates", Value: list, Since: began,
+		Sentence: fmt.Sprintf("Pod %s is held by scheduling gate %s, which its owner has to remove", pod.Name, list),
+		Fix:      "Look at the controller that owns the gate.",
+	})
+}
+
+// schedulerError is a pod that the scheduler could not judge. It tries again by itself, so
+// that is only said when it lasts.
+func (e *examiner) schedulerError(pod *corev1.Pod, c *corev1.PodCondition, began time.Time) {
+	if e.claims(pod) {
+		return
+	}
+	if end := began.Add(minSilence); e.now.Before(end) {
+		e.look(end)
+		return
+	}
+	e.add(pod, workload(pod), Cause{
+		Code: SchedulerError, Path: `status.conditions[?(@.type=="PodScheduled")]`, Value: reasonWord(c.Reason), Since: began,
+		Sentence: fmt.Sprintf("The scheduler met an error with pod %s", pod.Name),
+		Fix:      "Look at what the scheduler says: " + lookUp(pod),
+		Evidence: evidence(plain(c.Message, maxText)),
 	})
 }
 
@@ -122,7 +177,7 @@ func obstacleFor(pod *corev1.Pod, said string) obstacle {
 	for _, o := range obstacles {
 		if strings.Contains(said, o.said) {
 			return obstacle{
-				code: Unschedulable, words: o.words, value: o.words, fix: o.fix,
+				code: o.code, words: o.words, value: o.words, fix: o.fix,
 				whole: fmt.Sprintf("No node takes pod %s because of %s", pod.Name, o.words),
 			}
 		}

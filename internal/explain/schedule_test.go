@@ -50,11 +50,18 @@ func scheduleStories() map[string]story {
 		return []*corev1.Pod{pod("web-1", append(changes, unplaced(time.Minute, "Unschedulable", message))...)}
 	}
 	early := []*corev1.Pod{pod("web-1", unplaced(4*time.Second, "Unschedulable", "0/1 nodes are available: 1 Insufficient cpu."))}
-	gated := []*corev1.Pod{pod("web-1", unplaced(time.Minute, "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"))}
+	gated := []*corev1.Pod{pod("web-1", unplaced(time.Minute, "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"), func(p *corev1.Pod) {
+		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
+	})}
+	held := []Cause{{
+		Code: "SchedulingGated", Object: inPod("web-1"), Path: "spec.schedulingGates", Value: "example.com/quota", Since: noon.Add(-time.Minute),
+		Sentence: "Pod web-1 is held by scheduling gate example.com/quota, which its owner has to remove",
+		Fix:      "Look at the controller that owns the gate.", Evidence: []string{"1 of 1 pods"},
+	}}
 	big := requests("cpu", "64", "memory", "1Gi", "example.com/gpu", "4")
 	stories := map[string]story{
 		"not placed for a moment": {early, nil, noon.Add(time.Second)},
-		"held by a gate":          {gated, nil, time.Time{}},
+		"held by a gate":          {gated, held, time.Time{}},
 	}
 	for name, tc := range map[string]struct {
 		said                  string
@@ -77,12 +84,12 @@ func scheduleStories() map[string]story {
 		"not enough of what nobody asked for": {"0/3 nodes are available: 3 Insufficient anything goes." + tail, big,
 			"Insufficient", "anything goes", "No node has enough of a resource for pod web-1", lower},
 		"taints": {"0/3 nodes are available: 3 node(s) had untolerated taint(s)." + tail, big,
-			"Unschedulable", "taints that the pod does not tolerate", "No node takes pod web-1 because of taints that the pod does not tolerate",
-			"Take the taints off the nodes, or add nodes without them."},
+			"Taints", "taints that the pod does not tolerate", "No node takes pod web-1 because of taints that the pod does not tolerate",
+			"Take the taints off the nodes, set spec.scheduling.tolerations of the application, or add nodes without them."},
 		"affinity between pods": {"0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules." + tail, big,
-			"Unschedulable", "affinity rules between pods", "No node takes pod web-1 because of affinity rules between pods", "Add nodes, or relax the affinity rules."},
+			"NodeSelector", "affinity rules between pods", "No node takes pod web-1 because of affinity rules between pods", "Add nodes, or relax the affinity rules."},
 		"volumes": {"0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. not helpful", big,
-			"Unschedulable", "volume claims of the pod", "No node takes pod web-1 because of volume claims of the pod", "Look at the volume claims of the pod."},
+			"ClaimPending", "volume claims that have no volume yet", "No node takes pod web-1 because of volume claims that have no volume yet", "Look at the volume claims of the pod."},
 		"missing claim": {`0/3 nodes are available: persistentvolumeclaim "data" not found. not helpful`, big,
 			"MissingClaim", "data", `Pod web-1 needs PersistentVolumeClaim "data", which does not exist in namespace shop`,
 			`Create PersistentVolumeClaim "data" in namespace shop, or correct spec.volumes of the application.`},

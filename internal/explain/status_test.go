@@ -104,7 +104,7 @@ func TestForStatus(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := ForStatus(tc.causes)
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			if diff := cmp.Diff(tc.want, got, counted); diff != "" {
 				t.Errorf("causes (-want +got):\n%s", diff)
 			}
 			raw, err := json.Marshal(got)

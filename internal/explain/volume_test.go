@@ -19,8 +19,8 @@ func TestUnmounted(t *testing.T) {
 		"nothing is started":            {pod("web-1", waiting("ContainerCreating", "")), missing, want},
 		"init containers neither":       {pod("web-1", waiting("PodInitializing", "")), missing, want},
 		"nothing is missing":            {pod("web-1", waiting("ContainerCreating", "")), nil, nil},
-		"something else is in the way":  {pod("web-1", waiting("ImagePullBackOff", "")), missing, nil},
-		"not on a node":                 {pod("web-1", unplaced(time.Minute, "Unschedulable", "0/1 nodes are available")), missing, nil},
+		"something else is in the way":  {pod("web-1", waiting("ImagePullBackOff", "")), missing, []string{`ImagePull: Image "shop/web:2" cannot be pulled (container app of pod web-1)`}},
+		"not on a node":                 {pod("web-1", unplaced(time.Minute, "Unschedulable", "0/1 nodes are available")), missing, []string{"Unschedulable: No node takes pod web-1"}},
 		"it mounted it when it started": {pod("web-1", running(time.Minute)), missing, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestUnmounted(t *testing.T) {
 				for _, c := range Unmounted([]*corev1.Pod{p}, tc.missing) {
 					got = append(got, string(c.Code)+": "+c.Sentence)
 				}
-				if diff := cmp.Diff(tc.want, got); diff != "" {
+				if diff := cmp.Diff(tc.want, got, counted); diff != "" {
 					t.Errorf("causes (-want +got):\n%s", diff)
 				}
 			}

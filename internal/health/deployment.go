@@ -2,8 +2,6 @@ package health
 
 import (
 	"fmt"
-	"regexp"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +27,7 @@ func ofDeployment(d *appsv1.Deployment) Verdict {
 		return onItsWay(name, d)
 	}
 	if c := blocked(d); c != nil {
-		return ofCondition(name, d, c)
+		return ofCondition(name, c)
 	}
 	return ofCounts(name, d)
 }
@@ -51,35 +49,16 @@ func blocked(d *appsv1.Deployment) *appsv1.DeploymentCondition {
 	return failure
 }
 
-// ofCondition takes the text of a condition only where it can be made to stay the same: it
-// has counters and names of pods in it.
-func ofCondition(name string, d *appsv1.Deployment, c *appsv1.DeploymentCondition) Verdict {
+// ofCondition leaves the text of a condition where it is: it has counters and names of pods
+// in it. What it means is explained elsewhere.
+func ofCondition(name string, c *appsv1.DeploymentCondition) Verdict {
 	switch {
 	case c.Type == appsv1.DeploymentReplicaFailure:
-		return degraded(appsapi.ReasonComponentDegraded, name+" cannot create its pods: "+refusal(d, c.Message))
+		return degraded(appsapi.ReasonComponentDegraded, name+" cannot create its pods: see the condition ReplicaFailure of the Deployment")
 	case c.Reason == reasonDeadline:
 		return degraded(appsapi.ReasonRolloutTimedOut, name+" made no progress within its deadline: see the conditions of the Deployment")
 	}
 	return degraded(appsapi.ReasonComponentDegraded, name+" cannot go on: see the condition Progressing of the Deployment")
-}
-
-// refusal is why pods are refused, in words that are the same at every try:
-//
-//	pods "web-6d5f-x2x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=3, limited: pods=3
-//	──► exceeded quota: small
-func refusal(d *appsv1.Deployment, message string) string {
-	if strings.HasPrefix(message, "pods ") {
-		if _, why, ok := strings.Cut(message, " is forbidden: "); ok {
-			message = why
-		}
-	}
-	if strings.HasPrefix(message, "exceeded quota: ") {
-		message, _, _ = strings.Cut(message, ", requested: ")
-	}
-	if message == "" {
-		return "see the condition ReplicaFailure of the Deployment"
-	}
-	return regexp.MustCompile(regexp.QuoteMeta(d.Name)+"-[a-z0-9]+-[a-z0-9]*").ReplaceAllString(message, d.Name)
 }
 
 // ofCounts does not look at terminatingReplicas: pods on their way out are in none of

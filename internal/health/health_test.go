@@ -139,22 +139,10 @@ func TestOfDeployment(t *testing.T) {
 			want: Verdict{"Degraded", "ComponentDegraded",
 				"Deployment shop/web cannot create its pods: see the condition ReplicaFailure of the Deployment"},
 		},
-		"pods refused by a quota": {
+		"pods are refused": {
 			obj: deployment(new(int32(3)), counts{}, saying(refused,
 				`pods "web-6d5f8b7c9-x2x4z" is forbidden: exceeded quota: small, requested: pods=1, used: pods=3, limited: pods=3`)),
-			want: Verdict{"Degraded", "ComponentDegraded", "Deployment shop/web cannot create its pods: exceeded quota: small"},
-		},
-		"pods refused by a policy": {
-			obj: deployment(new(int32(3)), counts{}, saying(refused,
-				`pods "web-6d5f8b7c9-x2x4z" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true (pod must set it)`)),
-			want: Verdict{"Degraded", "ComponentDegraded",
-				`Deployment shop/web cannot create its pods: violates PodSecurity "restricted:latest": runAsNonRoot != true (pod must set it)`},
-		},
-		"pods refused by a webhook": {
-			obj: deployment(new(int32(3)), counts{}, saying(refused,
-				`admission webhook "fridays.example.com" denied the request: web-6d5f8b7c9-x2x4z has to wait`)),
-			want: Verdict{"Degraded", "ComponentDegraded",
-				`Deployment shop/web cannot create its pods: admission webhook "fridays.example.com" denied the request: web has to wait`},
+			want: Verdict{"Degraded", "ComponentDegraded", "Deployment shop/web cannot create its pods: see the condition ReplicaFailure of the Deployment"},
 		},
 		"pods were refused once": {
 			obj:  deployment(new(int32(3)), all, condition("ReplicaFailure", "False", "")),

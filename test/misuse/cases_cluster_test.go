@@ -73,11 +73,11 @@ func init() {
 		"GPU that nobody has":     {spec: image + `resources: {limits: {example.com/gpu: 1}}}`, reason: "ComponentDegraded", says: "example.com/gpu"},
 	})
 	add("policy", "", map[string]misuse{
-		"more pods than the quota":       {before: quota(corev1.ResourceList{corev1.ResourcePods: resource.MustParse("2")}), good: image + `replicas: 1}`, spec: image + `replicas: 4}`, reason: "ComponentDegraded", says: "cannot create its pods: exceeded quota: small"},
-		"quota wants requests":           {before: quota(corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse("1")}), good: image + `resources: {requests: {cpu: 100m}}}`, spec: image + `replicas: 1}`, reason: "ComponentDegraded", says: "must specify requests.cpu"},
-		"more than the limit of range":   {before: limitRange, spec: image + `resources: {limits: {memory: 2Gi}}}`, reason: "ComponentDegraded", says: "maximum memory usage per Container is 1Gi"},
-		"root in a restricted namespace": {before: restricted, good: `{image: "shop/web:1", security: {level: Restricted, runAsUser: 1000}}`, spec: `{image: "shop/web:1"}`, reason: "ComponentDegraded", says: `violates PodSecurity "restricted:latest"`},
-		"Services beyond the quota":      {before: quota(corev1.ResourceList{corev1.ResourceServices: resource.MustParse("0")}), good: `{image: "shop/web:1"}`, spec: image + `ports: [{port: 80}]}`, reason: "ApplyFailed", says: "exceeded quota: small", tries: 9},
+		"more pods than the quota":       {before: quota(corev1.ResourceList{corev1.ResourcePods: resource.MustParse("2")}), good: image + `replicas: 1}`, spec: image + `replicas: 4}`, reason: "ComponentDegraded", says: "is used up (pods), so the pods of Deployment web cannot be created"},
+		"quota wants requests":           {before: quota(corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse("1")}), good: image + `resources: {requests: {cpu: 100m}}}`, spec: image + `replicas: 1}`, reason: "ComponentDegraded", says: "wants requests.cpu to be set"},
+		"more than the limit of range":   {before: limitRange, spec: image + `resources: {limits: {memory: 2Gi}}}`, reason: "ComponentDegraded", says: "sets a maximum of 1Gi memory per Container"},
+		"root in a restricted namespace": {before: restricted, good: `{image: "shop/web:1", security: {level: Restricted, runAsUser: 1000}}`, spec: `{image: "shop/web:1"}`, reason: "ComponentDegraded", says: "enforces PodSecurity level restricted"},
+		"Services beyond the quota":      {before: quota(corev1.ResourceList{corev1.ResourceServices: resource.MustParse("0")}), good: `{image: "shop/web:1"}`, spec: image + `ports: [{port: 80}]}`, reason: "ApplyFailed", says: "ResourceQuota small of namespace", tries: 9},
 	})
 }
 

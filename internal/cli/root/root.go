@@ -10,7 +10,11 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/list"
 	"github.com/holdfast-dev/holdfast/internal/cli/plan"
+	"github.com/holdfast-dev/holdfast/internal/cli/status"
+	"github.com/holdfast-dev/holdfast/internal/cli/tree"
+	"github.com/holdfast-dev/holdfast/internal/cli/why"
 )
 
 // Command is the plugin. version is that of the build.
@@ -34,6 +38,9 @@ func Command(version string) *cobra.Command {
 	}
 	flags.AddFlags(cmd.PersistentFlags())
 	cmd.PersistentFlags().StringVar(&env.Colour, "color", "auto", "auto, always or never; NO_COLOR means never")
-	cmd.AddCommand(plan.Command())
+	cmd.AddCommand(
+		list.Command(env), status.Command(env), why.Command(env), tree.Command(env),
+		plan.Command(),
+	)
 	return cmd
 }

@@ -21,8 +21,7 @@ func init() {
 		// Until the quota is counted everything is refused, in other words.
 		w.Eventually(func() corev1.ResourceList { return get(w, quota).Status.Hard }, "60s").ShouldNot(BeEmpty())
 		w.create(usual)
-		want := `False/ApplyFailed: The API server refused Deployment web: deployments.apps "web" is forbidden: exceeded quota: no-deployments, ` +
-			"requested: count/deployments.apps=1, used: count/deployments.apps=0, limited: count/deployments.apps=0"
+		want := "False/ApplyFailed: ResourceQuota no-deployments of namespace " + w.NS + " is used up (count/deployments.apps), so Deployment web cannot be created"
 		w.Eventually(w.condition("Applied"), "60s").Should(Equal(want))
 		w.Expect(w.condition("Ready")()).To(Equal(want))
 		w.Expect(w.service()).NotTo(BeNil(), "the other child is not held up")

@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/internal/apply"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/explain"
+)
+
+// +kubebuilder:rbac:groups="",resources=events,verbs=list
+
+// scene is what we know about a component.
+func (o *observed) scene(c desired.Component, done *outcome, pods []*corev1.Pod) explain.Scene {
+	s := explain.Scene{Pods: pods}
+	for _, child := range c.Children {
+		if obj, ok := done.seen[child.ID].(runtime.Object); ok {
+			s.Add(obj)
+		}
+	}
+	for _, k := range o.kept {
+		if k.Claim != nil && k.Workload() == c.WorkloadID {
+			s.Claims = append(s.Claims, k.Claim)
+		}
+	}
+	for _, ref := range o.absent[c.Name] {
+		s.Absent = append(s.Absent, explain.Ref{Kind: ref.Kind, Name: ref.Name})
+	}
+	return s
+}
+
+// explained says why a component is not ready, with the events of one object if these tell
+// more. What is only worth knowing is not the operator's to tell.
+func (r *reconciler[T]) explained(ctx context.Context, app client.Object, s explain.Scene, now time.Time) explain.Answer {
+	a := explain.Explain(s, now)
+	if len(a.Ask) > 0 {
+		heard, next := r.ears.about(ctx, app.GetUID(), a.Ask[0])
+		if len(heard) > 0 {
+			s.Events = heard
+			a = explain.Explain(s, now)
+		}
+		if a.Again.IsZero() || next.Before(a.Again) {
+			a.Again = next
+		}
+	}
+	a.Causes = slices.DeleteFunc(a.Causes, func(c explain.Cause) bool { return c.Severity != explain.Error })
+	return a
+}
+
+// How often the events of an application are asked for.
+const (
+	firstListen = 10 * time.Second
+	maxListen   = 160 * time.Second
+	maxEvents   = 100
+)
+
+// ears ask for events, of one object per application and not often: who waits for something
+// in silence must not be a burden to the API server.
+type ears struct {
+	live  client.Reader
+	clock clock.PassiveClock
+
+	mu    sync.Mutex
+	heard map[types.UID]*hearing // by application
+}
+
+// hearing is what was heard about an object, and when to listen again.
+type hearing struct {
+	object explain.Object
+	events []explain.Event
+	next   time.Time
+	pause  time.Duration
+}
+
+func newEars(live client.Reader, c clock.PassiveClock) *ears {
+	return &ears{live: live, clock: c, heard: map[types.UID]*hearing{}}
+}
+
+// about returns what is said about an object, and when there may be more. What could not be
+// read counts as silence: events explain, nothing depends on them.
+func (e *ears) about(ctx context.Context, app types.UID, o explain.Object) ([]explain.Event, time.Time) {
+	now := e.clock.Now()
+	e.mu.Lock()
+	h := e.heard[app]
+	if h != nil && now.Before(h.next) {
+		defer e.mu.Unlock()
+		if h.object != o {
+			return nil, h.next
+		}
+		return h.events, h.next
+	}
+	pause := firstListen
+	if h != nil && h.object == o {
+		pause = min(2*h.pause, maxListen)
+	}
+	h = &hearing{object: o, next: now.Add(pause), pause: pause}
+	e.heard[app] = h
+	e.mu.Unlock()
+	events := e.list(ctx, o)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	h.events = events
+	return events, h.next
+}
+
+func (e *ears) list(ctx context.Context, o explain.Object) []explain.Event {
+	var list corev1.EventList
+	err := e.live.List(ctx, &list, client.InNamespace(o.Namespace), client.Limit(maxEvents), client.MatchingFields{
+		"involvedObject.kind": o.Kind, "involvedObject.name": o.Name, "involvedObject.uid": string(o.UID)})
+	if err != nil {
+		return nil
+	}
+	var all []explain.Event
+	for i := range list.Items {
+		all = append(all, explain.EventOf(&list.Items[i]))
+	}
+	return all
+}
+
+// forget drops what was heard about an application that is gone.
+func (e *ears) forget(app types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.heard, app)
+}
+
+// refusals are why the API server does not take children, and who keeps changing them.
+func refusals(done *outcome) []explain.Cause {
+	var all []explain.Cause
+	for _, id := range slices.SortedFunc(maps.Keys(done.errors), compareIDs) {
+		if c, ok := refusalOf(done.namespace, id, done.errors[id]); ok {
+			all = append(all, c)
+		}
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(done.contested), compareIDs) {
+		all = append(all, explain.Cause{Code: explain.FieldConflict, Object: objectOf(done.namespace, id), Sentence: quarrel(done.namespace, id)})
+	}
+	return all
+}
+
+// refusalOf explains why the API server does not take a child, if it said so in words that
+// are known.
+func refusalOf(namespace string, id desired.ID, err error) (explain.Cause, bool) {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) || !apply.IsRefused(err) {
+		return explain.Cause{}, false
+	}
+	return explain.Refused(objectOf(namespace, id), answer.Status().Message)
+}
+
+func objectOf(namespace string, id desired.ID) explain.Object {
+	return explain.Object{Kind: id.Kind.Kind, Namespace: namespace, Name: id.Name}
+}

@@ -1,0 +1,198 @@
+// Package look reads what belongs to one application: first the application, its children
+// and pods, and then only what may tell why something is not ready.
+//
+// Safety rule: it never lists what is not needed. A namespace may have thousands of objects
+// that are none of ours, so every list is by our labels, everything else by name, and the
+// number of requests has a bound.
+package look
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/explain"
+	"github.com/holdfast-dev/holdfast/internal/view"
+)
+
+// MaxRequests is how many requests it takes at most to look at an application, those that
+// found it included.
+const MaxRequests = 19
+
+// rounds is how often what was found is asked what would tell more.
+const rounds = 3
+
+// Look is what was seen.
+type Look struct {
+	view.View
+	// Missed says what could not be read, and why.
+	Missed []string
+	// Objects are those that were read.
+	Objects []runtime.Object
+}
+
+// At looks at an application. whole also reads what only a tree shows.
+func At(ctx context.Context, c client.Client, app cli.Application, whole bool, now time.Time) (Look, error) {
+	l := &looker{client: c, app: app, owner: cli.Owner(app), specs: cli.Components(app), left: MaxRequests - len(cli.Kinds), asked: map[string]bool{}, absent: map[string][]explain.Ref{}}
+	l.components = desired.For(l.owner, l.specs, desired.Known{})
+	if err := l.children(ctx, whole); err != nil {
+		return Look{}, err
+	}
+	v := l.view(now)
+	for range rounds {
+		if !l.more(ctx, v) {
+			break
+		}
+		v = l.view(now)
+	}
+	slices.Sort(l.missed)
+	return Look{View: v, Missed: slices.Compact(l.missed), Objects: l.objects}, nil
+}
+
+// looker collects.
+type looker struct {
+	client     client.Client
+	app        cli.Application
+	owner      desired.Owner
+	specs      []appsapi.Component
+	components []desired.Component
+
+	mu      sync.Mutex
+	left    int // requests
+	objects []runtime.Object
+	absent  map[string][]explain.Ref
+	whole   []string
+	asked   map[string]bool
+	missed  []string
+}
+
+func (l *looker) view(now time.Time) view.View {
+	in := view.Input{
+		App: l.app, Kind: l.owner.Kind, Status: l.app.ApplicationStatus(), Components: l.components,
+		Objects: l.objects, Absent: l.absent, Whole: l.whole, Now: now,
+	}
+	if s, ok := l.app.(interface{ StackStatus() *appsapi.StackStatus }); ok {
+		in.Stack = s.StackStatus()
+	}
+	return view.Of(in)
+}
+
+// lists are the kinds of children.
+var lists = map[schema.GroupVersionKind]func() client.ObjectList{
+	desired.KindDeployment:  func() client.ObjectList { return &appsv1.DeploymentList{} },
+	desired.KindStatefulSet: func() client.ObjectList { return &appsv1.StatefulSetList{} },
+	desired.KindJob:         func() client.ObjectList { return &batchv1.JobList{} },
+	desired.KindCronJob:     func() client.ObjectList { return &batchv1.CronJobList{} },
+	desired.KindService:     func() client.ObjectList { return &corev1.ServiceList{} },
+	desired.KindAutoscaler:  func() client.ObjectList { return &autoscalingv2.HorizontalPodAutoscalerList{} },
+	desired.KindBudget:      func() client.ObjectList { return &policyv1.PodDisruptionBudgetList{} },
+	desired.KindIngress:     func() client.ObjectList { return &networkingv1.IngressList{} },
+	desired.KindRoute: func() client.ObjectList {
+		u := &unstructured.UnstructuredList{}
+		u.SetGroupVersionKind(desired.KindRoute.GroupVersion().WithKind("HTTPRouteList"))
+		return u
+	},
+}
+
+// children reads what the application consists of. Without it there is nothing to say, so
+// its errors end the look; a kind that the caller may not read is only missed.
+func (l *looker) children(ctx context.Context, whole bool) error {
+	ours := client.MatchingLabels{appsapi.LabelOwnerUID: string(l.owner.UID)}
+	named := client.MatchingLabels{appsapi.LabelManagedBy: appsapi.ManagedBy, appsapi.LabelInstance: l.owner.Name}
+	group, ctx := errgroup.WithContext(ctx)
+	read := func(list client.ObjectList, labels client.MatchingLabels) {
+		group.Go(func() error { return l.list(ctx, list, client.InNamespace(l.owner.Namespace), labels) })
+	}
+	for kind, list := range lists {
+		if l.has(kind) {
+			read(list(), ours)
+		}
+	}
+	read(&corev1.PodList{}, named)
+	if whole {
+		read(&appsv1.ReplicaSetList{}, named)
+	}
+	if slices.ContainsFunc(l.components, func(c desired.Component) bool { return c.Data != nil }) {
+		read(&corev1.PersistentVolumeClaimList{}, named)
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	// Data that was found again keeps its names.
+	var kept []desired.Kept
+	for _, obj := range l.objects {
+		if claim, ok := obj.(*corev1.PersistentVolumeClaim); ok {
+			kept = append(kept, desired.Kept{ID: desired.ID{Kind: desired.KindClaim, Name: claim.Name}, Object: claim, Claim: claim})
+		}
+	}
+	if len(kept) > 0 {
+		l.components = desired.For(l.owner, l.specs, desired.Known{Kept: kept})
+	}
+	return nil
+}
+
+// has says whether a component has a child of a kind.
+func (l *looker) has(kind schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(l.components, func(c desired.Component) bool {
+		return slices.ContainsFunc(c.Children, func(child desired.Child) bool { return child.Kind == kind })
+	})
+}
+
+// list reads a list and keeps what is in it.
+func (l *looker) list(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	l.mu.Lock()
+	l.left--
+	l.mu.Unlock()
+	gvk, err := apiutil.GVKForObject(list, l.client.Scheme())
+	if err != nil {
+		return err
+	}
+	kind := strings.TrimSuffix(gvk.Kind, "List")
+	err = l.client.List(ctx, list, opts...)
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		l.miss(kind, err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list %ss: %w", kind, cli.Explained(err))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.whole = append(l.whole, kind)
+	return meta.EachListItem(list, func(obj runtime.Object) error {
+		obj.GetObjectKind().SetGroupVersionKind(gvk.GroupVersion().WithKind(kind))
+		l.objects = append(l.objects, obj)
+		return nil
+	})
+}
+
+func (l *looker) miss(what string, err error) {
+	why := err.Error()
+	if apierrors.IsForbidden(err) {
+		why = "you may not read them"
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.missed = append(l.missed, fmt.Sprintf("%ss: %s", what, why))
+}

@@ -1,0 +1,101 @@
+// Package status is the verb status: how an application and each of its components is, once
+// or for as long as somebody watches.
+//
+// Safety rule: a screen that cannot be brought up to date says so.
+package status
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/look"
+	"github.com/holdfast-dev/holdfast/internal/health"
+)
+
+// options are the flags.
+type options struct {
+	cli.Output
+	watch bool
+}
+
+// Command is the verb.
+func Command(env *cli.Env) *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "status APPLICATION",
+		Short: "Show how an application and its components are",
+		Example: `  kubectl holdfast status shop
+  kubectl holdfast status shop -w`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.Check(); err != nil {
+				return err
+			}
+			if o.watch {
+				return o.follow(cmd.Context(), env, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			return o.once(cmd.Context(), env, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatJSON, cli.FormatYAML, cli.FormatName, cli.FormatPath)
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "print it again whenever something changes, until it is ended")
+	return cmd
+}
+
+func (o *options) once(ctx context.Context, env *cli.Env, args []string, out, errOut io.Writer) error {
+	l, err := look.For(ctx, env, errOut, args, false)
+	if err != nil {
+		return err
+	}
+	if err := o.show(env, l, out); err != nil {
+		return err
+	}
+	if !l.Ready {
+		return cli.ErrNotReady
+	}
+	return nil
+}
+
+// show prints a look.
+func (o *options) show(env *cli.Env, l look.Look, out io.Writer) error {
+	switch {
+	case o.Machine():
+		return o.Print(out, l.Answer("Status"))
+	case o.Format == cli.FormatName:
+		for _, c := range l.Components {
+			fmt.Fprintln(out, c.Name)
+		}
+		return nil
+	}
+	t := env.Terminal(out)
+	colour := cli.Good
+	if !l.Ready {
+		colour = cli.Bad
+	}
+	fmt.Fprintln(t, t.Paint(colour, l.Title(env.Now())))
+	if !l.Ready && l.Message != "" {
+		for _, line := range cli.Wrap(l.Message, t.Width) {
+			fmt.Fprintln(t, line)
+		}
+	}
+	fmt.Fprintln(t)
+	table := cli.Table{Columns: []string{"COMPONENT", "TYPE", "HEALTH", "PODS", "WHY"}}
+	for _, c := range l.Components {
+		table.Rows = append(table.Rows, []string{c.Name, string(c.Type), string(c.Health), fmt.Sprintf("%d/%d", c.Ready, c.Wanted), c.Message})
+	}
+	table.Paint = func(column int, text string) string {
+		if column != 2 {
+			return text
+		}
+		return t.Paint(look.Colour(health.Status(text)), text)
+	}
+	table.Print(t)
+	for _, missed := range l.Missed {
+		fmt.Fprintf(t, "not looked at: %s\n", missed)
+	}
+	return nil
+}

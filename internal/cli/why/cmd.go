@@ -1,0 +1,60 @@
+// Package why is the verb why: it says in one sentence each why an application is not ready,
+// from what waits down to what is broken, with where to see it and what to do.
+//
+// Safety rule: it says what the pure explain engine says, and shows foreign texts only as
+// evidence.
+package why
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/look"
+)
+
+// options are the flags.
+type options struct {
+	cli.Output
+	all bool
+}
+
+// Command is the verb.
+func Command(env *cli.Env) *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "why APPLICATION",
+		Short: "Say why an application is not ready",
+		Long: `Say why an application is not ready: who waits for whom, what is broken at the end of that
+chain, where to see it and what to do. The exit code is 2 when it is not ready.`,
+		Example: `  kubectl holdfast why shop
+  kubectl holdfast why cloudmanager/cm -o json`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.Check(); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), env, cmd, args)
+		},
+	}
+	o.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatJSON, cli.FormatYAML, cli.FormatPath)
+	cmd.Flags().BoolVar(&o.all, "all", false, "also what is only worth knowing")
+	return cmd
+}
+
+func (o *options) run(ctx context.Context, env *cli.Env, cmd *cobra.Command, args []string) error {
+	l, err := look.For(ctx, env, cmd.ErrOrStderr(), args, false)
+	if err != nil {
+		return err
+	}
+	if o.Machine() {
+		err = o.Print(cmd.OutOrStdout(), l.Answer("Explanation"))
+	} else {
+		printer{Terminal: env.Terminal(cmd.OutOrStdout()), look: l, now: env.Now(), all: o.all}.print()
+	}
+	if err == nil && !l.Ready {
+		err = cli.ErrNotReady
+	}
+	return err
+}

@@ -1,0 +1,186 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Scene is what is known about one component. Who cannot see something leaves it out, and
+// nothing is concluded from that: only of kinds in Whole it is known that what is not here
+// does not exist.
+type Scene struct {
+	// Workload runs the pods.
+	Workload runtime.Object
+	Pods     []*corev1.Pod
+	// Claims are those of the pods.
+	Claims      []*corev1.PersistentVolumeClaim
+	Services    []*corev1.Service
+	Slices      []*discoveryv1.EndpointSlice
+	Ingresses   []*networkingv1.Ingress
+	Routes      []*unstructured.Unstructured
+	Autoscalers []*autoscalingv2.HorizontalPodAutoscaler
+
+	// What the component shares with others.
+	Nodes          []*corev1.Node
+	Volumes        []*corev1.PersistentVolume
+	Classes        []*storagev1.StorageClass
+	IngressClasses []*networkingv1.IngressClass
+
+	// Absent are ConfigMaps and Secrets that are referred to and do not exist.
+	Absent []Ref
+	// Events are about the objects above. They go by after an hour, so nothing depends on
+	// their being there.
+	Events []Event
+	// Whole are the kinds of which everything is here.
+	Whole []string
+}
+
+// Ref is a ConfigMap or Secret that is referred to.
+type Ref struct{ Kind, Name string }
+
+// Event is something that was said about an object.
+type Event struct {
+	Object Object
+	// Field is the part of the object that it is about, for example spec.containers{app}.
+	Field           string
+	Reason, Message string
+	Count           int
+	Last            time.Time
+}
+
+// EventOf reads an event of Kubernetes.
+func EventOf(e *corev1.Event) Event {
+	o := e.InvolvedObject
+	out := Event{
+		Object: Object{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID},
+		Field:  o.FieldPath, Reason: e.Reason, Message: plain(e.Message, maxText), Count: max(int(e.Count), 1), Last: e.LastTimestamp.Time,
+	}
+	if e.Series != nil {
+		out.Count, out.Last = int(e.Series.Count), e.Series.LastObservedTime.Time
+	}
+	if out.Last.IsZero() {
+		out.Last = cmp.Or(e.EventTime.Time, e.CreationTimestamp.Time)
+	}
+	return out
+}
+
+// String is an event as evidence.
+func (e Event) String() string {
+	times := ""
+	if e.Count > 1 {
+		times = fmt.Sprintf(" x%d", e.Count)
+	}
+	return plain(fmt.Sprintf("event %s%s: %s", e.Reason, times, e.Message), maxEvidence)
+}
+
+// event is the newest event about an object that one of the reasons and all of the words
+// are in.
+func (e *examiner) event(o Object, reasons []string, words ...string) (Event, bool) {
+	var found Event
+	for _, ev := range e.scene.Events {
+		if ev.Object.Kind != o.Kind || ev.Object.Name != o.Name || o.UID != "" && ev.Object.UID != "" && o.UID != ev.Object.UID {
+			continue
+		}
+		if !slices.Contains(reasons, ev.Reason) || ev.Last.Before(found.Last) {
+			continue
+		}
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(ev.Message, w) }) {
+			found = ev
+		}
+	}
+	return found, found.Reason != ""
+}
+
+// whole says whether everything of a kind is known.
+func (s *Scene) whole(kind string) bool { return slices.Contains(s.Whole, kind) }
+
+// wanted is how many pods there should be.
+func (s *Scene) wanted() int {
+	one := func(n *int32) int {
+		if n == nil {
+			return 1
+		}
+		return int(*n)
+	}
+	switch w := s.Workload.(type) {
+	case *appsv1.Deployment:
+		return one(w.Spec.Replicas)
+	case *appsv1.StatefulSet:
+		return one(w.Spec.Replicas)
+	case *batchv1.Job:
+		return 1
+	}
+	return 0
+}
+
+func (s *Scene) claim(name string) *corev1.PersistentVolumeClaim { return named(s.Claims, name) }
+func (s *Scene) node(name string) *corev1.Node                   { return named(s.Nodes, name) }
+
+func named[T metav1.Object](all []T, name string) (none T) {
+	for _, o := range all {
+		if o.GetName() == name {
+			return o
+		}
+	}
+	return none
+}
+
+// objectOf names an object. Typed objects do not carry their kind.
+func objectOf(kind string, o metav1.Object) Object {
+	return Object{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
+}
+
+// String names an object inside of a sentence.
+func (o Object) String() string { return o.Kind + " " + o.Name }
+
+// Add puts an object where it belongs, and says whether there is a place for it.
+func (s *Scene) Add(obj runtime.Object) bool {
+	switch o := obj.(type) {
+	case *appsv1.Deployment, *appsv1.StatefulSet, *batchv1.Job, *batchv1.CronJob:
+		s.Workload = obj
+	case *corev1.Pod:
+		s.Pods = append(s.Pods, o)
+	case *corev1.PersistentVolumeClaim:
+		s.Claims = append(s.Claims, o)
+	case *corev1.Service:
+		s.Services = append(s.Services, o)
+	case *discoveryv1.EndpointSlice:
+		s.Slices = append(s.Slices, o)
+	case *networkingv1.Ingress:
+		s.Ingresses = append(s.Ingresses, o)
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		s.Autoscalers = append(s.Autoscalers, o)
+	case *corev1.Node:
+		s.Nodes = append(s.Nodes, o)
+	case *corev1.PersistentVolume:
+		s.Volumes = append(s.Volumes, o)
+	case *storagev1.StorageClass:
+		s.Classes = append(s.Classes, o)
+	case *networkingv1.IngressClass:
+		s.IngressClasses = append(s.IngressClasses, o)
+	case *corev1.Event:
+		s.Events = append(s.Events, EventOf(o))
+	case *unstructured.Unstructured:
+		if o.GetKind() != "HTTPRoute" {
+			return false
+		}
+		s.Routes = append(s.Routes, o)
+	default:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,169 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/explain"
+	"github.com/holdfast-dev/holdfast/internal/health"
+)
+
+// Node is an object of the tree.
+type Node struct {
+	Object explain.Object
+	Health health.Status
+	// Message says in one sentence why it is what it is.
+	Message  string
+	Children []Node
+}
+
+// index finds objects.
+type index struct {
+	children map[desired.ID]runtime.Object
+	// by says which objects are of a component, by the label of its workload.
+	by map[string][]runtime.Object
+	// shared is what belongs to no component.
+	shared []runtime.Object
+	// owned are objects by the UID of their controller.
+	owned map[types.UID][]runtime.Object
+	kinds map[string]bool
+}
+
+func indexOf(in Input) *index {
+	ix := &index{children: map[desired.ID]runtime.Object{}, by: map[string][]runtime.Object{}, owned: map[types.UID][]runtime.Object{}, kinds: map[string]bool{}}
+	for _, kind := range in.Whole {
+		ix.kinds[kind] = true
+	}
+	wanted := map[desired.ID]bool{}
+	for _, c := range in.Components {
+		for _, child := range c.Children {
+			wanted[child.ID] = true
+		}
+	}
+	for _, obj := range in.Objects {
+		o, ok := obj.(metav1.Object)
+		if !ok {
+			continue
+		}
+		if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+			ix.owned[ref.UID] = append(ix.owned[ref.UID], obj)
+		}
+		id := desired.ID{Kind: kindOf(obj), Name: o.GetName()}
+		switch workload := o.GetLabels()[appsapi.LabelWorkload]; {
+		case wanted[id]:
+			ix.children[id] = obj
+		case workload != "":
+			ix.by[workload] = append(ix.by[workload], obj)
+		default:
+			ix.shared = append(ix.shared, obj)
+		}
+	}
+	return ix
+}
+
+// read says whether the objects of a kind were read.
+func (ix *index) read(kind schema.GroupVersionKind) bool { return ix.kinds[kind.Kind] }
+
+// scene is what there is to say about a component.
+func (ix *index) scene(in Input, c desired.Component) explain.Scene {
+	s := explain.Scene{Absent: in.Absent[c.Name], Whole: in.Whole}
+	for _, child := range c.Children {
+		if obj := ix.children[child.ID]; obj != nil {
+			s.Add(obj)
+		}
+	}
+	for _, obj := range ix.by[c.WorkloadID] {
+		switch obj.(type) {
+		case *corev1.Pod, *corev1.PersistentVolumeClaim, *discoveryv1.EndpointSlice:
+			s.Add(obj)
+		}
+	}
+	for _, obj := range ix.shared {
+		s.Add(obj)
+	}
+	return s
+}
+
+// tree is the component from its children down to its pods.
+func (ix *index) tree(in Input, c desired.Component) []Node {
+	var out []Node
+	for _, child := range c.Children {
+		obj := ix.children[child.ID]
+		if obj == nil {
+			if ix.read(child.Kind) {
+				out = append(out, Node{Object: explain.Object{Kind: child.Kind.Kind, Namespace: in.App.GetNamespace(), Name: child.Name},
+					Health: health.Progressing, Message: "does not exist"})
+			}
+			continue
+		}
+		out = append(out, ix.node(obj))
+	}
+	for _, obj := range ix.by[c.WorkloadID] {
+		if claim, ok := obj.(*corev1.PersistentVolumeClaim); ok {
+			out = append(out, nodeOf(claim))
+		}
+	}
+	return out
+}
+
+// node is an object with what it controls. Old ReplicaSets without pods are left out.
+func (ix *index) node(obj runtime.Object) Node {
+	n := nodeOf(obj)
+	for _, below := range ix.owned[n.Object.UID] {
+		if set, ok := below.(*appsv1.ReplicaSet); ok && set.Status.Replicas == 0 && (set.Spec.Replicas == nil || *set.Spec.Replicas == 0) {
+			continue
+		}
+		n.Children = append(n.Children, ix.node(below))
+	}
+	slices.SortFunc(n.Children, func(a, b Node) int {
+		return cmp.Or(cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Name, b.Object.Name))
+	})
+	return n
+}
+
+func nodeOf(obj runtime.Object) Node {
+	o := obj.(metav1.Object)
+	v := health.Of(obj)
+	n := Node{
+		Object: explain.Object{Kind: kindOf(obj).Kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()},
+		Health: v.Status, Message: v.Message,
+	}
+	if v.Status == health.Healthy {
+		n.Message = ""
+	}
+	return n
+}
+
+func kindOf(obj runtime.Object) schema.GroupVersionKind {
+	return obj.GetObjectKind().GroupVersionKind()
+}
+
+// counts are how many pods of a workload are ready, and how many are wanted.
+func counts(workload runtime.Object) (ready, wanted int32) {
+	one := func(n *int32) int32 {
+		if n == nil {
+			return 1
+		}
+		return *n
+	}
+	switch w := workload.(type) {
+	case *appsv1.Deployment:
+		return w.Status.ReadyReplicas, one(w.Spec.Replicas)
+	case *appsv1.StatefulSet:
+		return w.Status.ReadyReplicas, one(w.Spec.Replicas)
+	case *batchv1.Job:
+		return min(w.Status.Succeeded, 1), 1
+	}
+	return 0, 0
+}
