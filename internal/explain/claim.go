@@ -129,7 +129,9 @@ func (e *examiner) unprovisioned(o Object, claim *corev1.PersistentVolumeClaim, 
 	}
 	if end := claim.CreationTimestamp.Add(grace); e.now.Before(end) {
 		e.look(end)
-		if !asked && !e.now.Before(claim.CreationTimestamp.Add(bindGrace)) {
+		if listen := claim.CreationTimestamp.Add(schedulerGrace); !asked && e.now.Before(listen) {
+			e.look(listen)
+		} else if !asked {
 			e.ask(o)
 		}
 		return true // something is on its way, or will be named then

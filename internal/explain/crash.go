@@ -109,7 +109,9 @@ func (e *examiner) crashed(c container) {
 	code := CrashLoop
 	if d.ExitCode == exitKilled || d.ExitCode == exitEnded {
 		code = Killed
-		e.ask(podObject(c.pod))
+	}
+	if code == Killed || c.spec.LivenessProbe != nil || c.spec.StartupProbe != nil {
+		e.ask(podObject(c.pod)) // only events tell who ended it
 	}
 	sentence, fix := c.ending(d)
 	e.add(c.pod, c.own(), Cause{

@@ -97,6 +97,7 @@ func Explain(s Scene, now time.Time) Answer {
 	e.pods()
 	if !e.blocked() {
 		e.network()
+		e.others()
 		e.slow()
 	}
 	return e.answer()
@@ -190,8 +191,13 @@ func (e *examiner) pod(pod *corev1.Pod) {
 	if e.silentNode(pod) {
 		return
 	}
-	if c := condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
+	switch c := condition(pod, corev1.PodScheduled); {
+	case c != nil && c.Status == corev1.ConditionFalse:
 		e.unscheduled(pod, c)
+		return
+	case c == nil && pod.Spec.NodeName == "":
+		// The scheduler has chosen a node and says nothing until the volumes are made for it.
+		e.claims(pod)
 		return
 	}
 	before := len(e.findings)

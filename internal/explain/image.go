@@ -135,7 +135,7 @@ func (c container) refused(image string) (sentence, fix string) {
 // registry is the host that an image comes from.
 func registry(image string) string {
 	host, _, ok := strings.Cut(image, "/")
-	if !ok || !strings.ContainsAny(host, ".:") && host != "localhost" {
+	if !ok || !strings.ContainsAny(host, ".:") && host != "localhost" && strings.ToLower(host) == host {
 		return "docker.io"
 	}
 	return host

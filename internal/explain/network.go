@@ -22,6 +22,24 @@ const (
 	endpointGrace = time.Minute
 )
 
+// others examines objects of kinds that are not known here, by what they say themselves.
+func (e *examiner) others() {
+	for _, o := range e.scene.Others {
+		v := health.Custom(o, e.scene.Rules)
+		if v.Status != health.Degraded {
+			continue
+		}
+		kind := strings.ToLower(o.GetKind())
+		if group := o.GroupVersionKind().Group; group != "" {
+			kind += "." + group
+		}
+		e.addTo(objectOf(o.GetKind(), o), o.GetName(), Cause{
+			Code: NotReady, Path: "status", Since: lastChange(o), Sentence: v.Message,
+			Fix: fmt.Sprintf("Look at what it says: kubectl describe %s -n %s %s", kind, o.GetNamespace(), o.GetName()),
+		})
+	}
+}
+
 // network examines how the component is reached. What its pods say goes before: without
 // pods that are well nothing else works either.
 func (e *examiner) network() {

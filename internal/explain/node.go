@@ -149,11 +149,11 @@ func (e *examiner) leaving(pod *corev1.Pod) {
 		e.undead(pod)
 		return
 	}
+	e.look(end)
 	c := condition(pod, corev1.DisruptionTarget)
 	if c == nil || c.Status != corev1.ConditionTrue {
 		return
 	}
-	e.look(end)
 	how, known := disruptions[c.Reason]
 	if !known {
 		how = "was ended from outside"

@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
 // Scene is what is known about one component. Who cannot see something leaves it out, and
@@ -33,6 +35,10 @@ type Scene struct {
 	Ingresses   []*networkingv1.Ingress
 	Routes      []*unstructured.Unstructured
 	Autoscalers []*autoscalingv2.HorizontalPodAutoscaler
+
+	// Others are of kinds that are not known here; Rules judge them.
+	Others []*unstructured.Unstructured
+	Rules  *health.Rules
 
 	// What the component shares with others.
 	Nodes          []*corev1.Node
@@ -175,10 +181,11 @@ func (s *Scene) Add(obj runtime.Object) bool {
 	case *corev1.Event:
 		s.Events = append(s.Events, EventOf(o))
 	case *unstructured.Unstructured:
-		if o.GetKind() != "HTTPRoute" {
-			return false
+		if o.GetKind() == "HTTPRoute" {
+			s.Routes = append(s.Routes, o)
+			return true
 		}
-		s.Routes = append(s.Routes, o)
+		s.Others = append(s.Others, o)
 	default:
 		return false
 	}

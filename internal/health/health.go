@@ -13,6 +13,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -88,9 +89,9 @@ func Moves(before, after runtime.Object) bool {
 	return true
 }
 
-// Of judges an object. Deployments, StatefulSets, Jobs, CronJobs, Services, HTTPRoutes and Pods have
-// rules; what is only a setting for others is well when it is there. Everything else, and
-// no object at all, is Unknown.
+// Of judges an object. What applications are made of has rules of its own here; what is only
+// a setting for others is well when it is there. Kinds that nobody knows here are judged by
+// what they say themselves, see [Custom]; everything else, and no object at all, is Unknown.
 func Of(obj runtime.Object) Verdict {
 	if isNil(obj) {
 		return unknown("There is no object, so nothing is known about its health")
@@ -108,14 +109,45 @@ func Of(obj runtime.Object) Verdict {
 		return ofService(o)
 	case *corev1.Pod:
 		return ofPod(o)
-	case *corev1.ConfigMap, *autoscalingv2.HorizontalPodAutoscaler, *policyv1.PodDisruptionBudget, *networkingv1.Ingress:
+	case *appsv1.ReplicaSet:
+		return ofReplicaSet(o)
+	case *corev1.PersistentVolumeClaim:
+		return ofClaim(o)
+	case *corev1.ConfigMap, *autoscalingv2.HorizontalPodAutoscaler, *policyv1.PodDisruptionBudget, *networkingv1.Ingress, *discoveryv1.EndpointSlice:
 		return ofSetting(o.(metav1.Object), obj)
 	case *unstructured.Unstructured:
 		if o.GetKind() == "HTTPRoute" {
 			return ofRoute(o)
 		}
+		return Custom(o, nil)
 	}
 	return unknown(describe(obj) + " is of a kind whose health cannot be judged")
+}
+
+// ofClaim asks whether there is a volume.
+func ofClaim(c *corev1.PersistentVolumeClaim) Verdict {
+	name := named("PersistentVolumeClaim", c)
+	switch {
+	case c.DeletionTimestamp != nil:
+		return progressing(name + " is being deleted")
+	case c.Status.Phase == corev1.ClaimBound:
+		return healthy(name + " has its volume")
+	case c.Status.Phase == corev1.ClaimLost:
+		return degraded(appsapi.ReasonComponentDegraded, name+" has lost its volume")
+	}
+	return progressing(name + " waits for its volume")
+}
+
+// ofReplicaSet asks whether all pods of one revision are there.
+func ofReplicaSet(r *appsv1.ReplicaSet) Verdict {
+	name, want := named("ReplicaSet", r), int32(1)
+	if r.Spec.Replicas != nil {
+		want = *r.Spec.Replicas
+	}
+	if r.Status.ObservedGeneration >= r.Generation && r.Status.Replicas == want && r.Status.AvailableReplicas == want {
+		return healthy(name + " runs as declared")
+	}
+	return progressing(name + " waits for its pods to become ready")
 }
 
 // Worst returns the verdict that counts for the whole, the first one among equals. A

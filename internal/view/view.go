@@ -248,7 +248,7 @@ func (v *View) whole(in Input) {
 		unseen.Sentence = fmt.Sprintf("The operator has not looked at the latest change of %s", o)
 		unseen.Fix = "See whether the operator runs: kubectl holdfast doctor"
 		v.Causes = append(v.Causes, unseen)
-	case v.Ready || explained || slices.Contains(transient, v.Reason):
+	case v.Ready || v.reported(in) || explained || slices.Contains(transient, v.Reason):
 	case v.Reason != "":
 		v.Causes = append(v.Causes, explain.Cause{
 			Code: explain.Code(v.Reason), Object: o, Path: `status.conditions[?(@.type=="Ready")]`, Value: v.Reason, Since: v.Since,
@@ -256,6 +256,28 @@ func (v *View) whole(in Input) {
 		})
 		v.Health = health.Degraded
 	}
+}
+
+// reported adds what the operator alone knows: who refuses its writes, and who undoes them.
+// What it says about pods and claims is seen here, and newer.
+func (v *View) reported(in Input) bool {
+	found := false
+	for _, c := range in.Status.Causes {
+		if c.Object.Kind == "Pod" || c.Object.Kind == "PersistentVolumeClaim" || slices.ContainsFunc(v.Components, func(x Component) bool { return x.hasCode(c.Code) }) {
+			continue
+		}
+		found = true
+		v.Health = health.Degraded
+		v.Causes = append(v.Causes, explain.Cause{
+			Code: explain.Code(c.Code), Object: explain.Object{Kind: c.Object.Kind, Namespace: v.Namespace, Name: c.Object.Name},
+			Since: c.Since.Time, Sentence: c.Message, Fix: "What to do about it: " + explain.Code(c.Code).Doc(),
+		})
+	}
+	return found
+}
+
+func (c *Component) hasCode(code string) bool {
+	return slices.ContainsFunc(c.Causes, func(x explain.Cause) bool { return string(x.Code) == code })
 }
 
 // transient are reasons that name no cause of their own.

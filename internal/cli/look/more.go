@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/health"
 	"github.com/holdfast-dev/holdfast/internal/view"
@@ -31,7 +32,7 @@ type need struct {
 // more reads what may tell why something is not ready, as far as the number of requests
 // allows, and says whether it read anything.
 func (l *looker) more(ctx context.Context, v view.View) bool {
-	if v.Health == health.Healthy && v.Ready {
+	if v.Health == health.Healthy && v.Ready && !l.has(desired.KindIngress) {
 		return false
 	}
 	var group errgroup.Group

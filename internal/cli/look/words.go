@@ -20,8 +20,11 @@ func (l Look) Title(now time.Time) string {
 		}
 	}
 	state := "READY"
-	if !l.Ready {
+	switch {
+	case !l.Ready:
 		state = "NOT READY"
+	case l.Health == health.Degraded:
+		state = "READY, with trouble,"
 	}
 	return fmt.Sprintf("%s %s/%s  %s %s  (%d of %d components ready)", l.Kind, l.Namespace, l.Name, state, Age(l.Since, now), well, len(l.Components))
 }

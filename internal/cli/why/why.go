@@ -87,7 +87,12 @@ func (p printer) lines(first, next, text string) {
 func (p printer) whole() []block {
 	var blocks []block
 	for _, c := range p.look.Causes {
-		if c.Object.Kind == p.look.Kind && c.Code != explain.DependencyWait {
+		of := slices.ContainsFunc(p.look.Components, func(x view.Component) bool {
+			return slices.ContainsFunc(x.Causes, func(y explain.Cause) bool {
+				return y.Code == c.Code && y.Object == c.Object && y.Sentence == c.Sentence
+			})
+		})
+		if !of {
 			blocks = append(blocks, p.cause("", c))
 		}
 	}

@@ -1,0 +1,134 @@
+package health
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// Custom judges an object of a kind that is not known here: by the rules that somebody wrote
+// for the kind, else by the conditions that most controllers write, else by its phase. What
+// says nothing in any of these ways is Unknown.
+func Custom(o *unstructured.Unstructured, rules *Rules) Verdict {
+	name := describe(o)
+	if o.GetDeletionTimestamp() != nil {
+		return progressing(name + " is being deleted")
+	}
+	if v, ok := rules.judge(o); ok {
+		return v
+	}
+	if observed, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); found && observed < o.GetGeneration() {
+		return progressing(name + " waits for its controller to look at the latest change")
+	}
+	if v, ok := ofConditions(name, o); ok {
+		return v
+	}
+	if v, ok := ofPhase(name, o); ok {
+		return v
+	}
+	return unknown(name + " is of a kind whose health cannot be judged")
+}
+
+// Conditions by what it means when they are True or False. The first three kinds are those of
+// kstatus, which Flux, Helm and others wait for.
+var (
+	goodWhenTrue = []string{"Ready", "Available", "Healthy", "Succeeded", "Established", "Programmed", "Synced"}
+	badWhenTrue  = []string{"Stalled", "Failed", "Degraded", "Error"}
+	busyWhenTrue = []string{"Reconciling", "Progressing"}
+)
+
+// ofConditions reads them from bad to good. The text of a condition is not repeated: it may
+// change all the time, and its reason may not.
+func ofConditions(name string, o *unstructured.Unstructured) (Verdict, bool) {
+	all := conditionsOf(o)
+	says := func(c metav1.Condition) string {
+		return fmt.Sprintf("%s says %s: %s", name, c.Type, orNothing(c.Reason))
+	}
+	for _, kind := range badWhenTrue {
+		if c, ok := find(all, kind); ok && c.Status == metav1.ConditionTrue {
+			return degraded(appsapi.ReasonComponentDegraded, says(c)), true
+		}
+	}
+	for _, kind := range busyWhenTrue {
+		if c, ok := find(all, kind); ok && c.Status == metav1.ConditionTrue {
+			return progressing(says(c)), true
+		}
+	}
+	for _, kind := range goodWhenTrue {
+		c, ok := find(all, kind)
+		switch {
+		case !ok:
+		case c.Status == metav1.ConditionTrue:
+			return healthy(name + " says that it is " + strings.ToLower(kind)), true
+		case c.Status == metav1.ConditionFalse:
+			return degraded(appsapi.ReasonComponentDegraded, fmt.Sprintf("%s says that it is not %s: %s", name, strings.ToLower(kind), orNothing(c.Reason))), true
+		default:
+			return progressing(says(c)), true
+		}
+	}
+	return Verdict{}, false
+}
+
+func orNothing(reason string) string {
+	if reason == "" {
+		return "no reason is given"
+	}
+	return reason
+}
+
+func find(all []metav1.Condition, kind string) (metav1.Condition, bool) {
+	i := slices.IndexFunc(all, func(c metav1.Condition) bool { return c.Type == kind })
+	if i < 0 {
+		return metav1.Condition{}, false
+	}
+	return all[i], true
+}
+
+// conditionsOf reads what looks like conditions; kinds differ in the rest.
+func conditionsOf(o *unstructured.Unstructured) []metav1.Condition {
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	var out []metav1.Condition
+	for _, item := range list {
+		m, ok := item.(map[string]any)
+		if !ok {
+			continue
+		}
+		var c struct {
+			Type, Status, Reason string
+		}
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"Type": m["type"], "Status": m["status"], "Reason": m["reason"]}, &c) == nil {
+			out = append(out, metav1.Condition{Type: c.Type, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason})
+		}
+	}
+	return out
+}
+
+// Phases by what people mean with them.
+var (
+	goodPhases = []string{"ready", "running", "active", "available", "bound", "succeeded", "complete", "completed", "healthy", "deployed"}
+	busyPhases = []string{"pending", "creating", "provisioning", "updating", "progressing", "deleting", "terminating", "starting"}
+	badPhases  = []string{"failed", "error", "degraded", "lost"}
+)
+
+func ofPhase(name string, o *unstructured.Unstructured) (Verdict, bool) {
+	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
+	if phase == "" {
+		phase, _, _ = unstructured.NestedString(o.Object, "status", "state")
+	}
+	text := fmt.Sprintf("%s says that it is %s", name, phase)
+	switch word := strings.ToLower(phase); {
+	case slices.Contains(goodPhases, word):
+		return healthy(text), true
+	case slices.Contains(busyPhases, word):
+		return progressing(text), true
+	case slices.Contains(badPhases, word):
+		return degraded(appsapi.ReasonComponentDegraded, text), true
+	}
+	return Verdict{}, false
+}

@@ -1,0 +1,130 @@
+package health
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// Rule says what the health of the objects of a kind is. Each expression is CEL over the
+// variable "object"; the first one that is true, in the order of the fields, decides.
+type Rule struct {
+	Group string `json:"group"`
+	Kind  string `json:"kind"`
+
+	Suspended   string `json:"suspended,omitempty"`
+	Degraded    string `json:"degraded,omitempty"`
+	Progressing string `json:"progressing,omitempty"`
+	Healthy     string `json:"healthy,omitempty"`
+	// Message is an expression that is a text.
+	Message string `json:"message,omitempty"`
+}
+
+// Rules judge kinds that are not known here.
+type Rules struct{ of map[schema.GroupKind]rule }
+
+// rule is one that was compiled.
+type rule struct {
+	cases   []statusCase
+	message cel.Program
+}
+
+type statusCase struct {
+	status Status
+	when   cel.Program
+}
+
+// maxCost bounds an expression: whoever writes one must not stop everybody else's answers.
+const maxCost = 100_000
+
+// Compile compiles rules. An error names the kind and the expression.
+func Compile(rules []Rule) (*Rules, error) {
+	env, err := cel.NewEnv(cel.Variable("object", cel.DynType))
+	if err != nil {
+		return nil, err
+	}
+	out := &Rules{of: map[schema.GroupKind]rule{}}
+	for _, r := range rules {
+		gk := schema.GroupKind{Group: r.Group, Kind: r.Kind}
+		if r.Kind == "" {
+			return nil, fmt.Errorf("a health rule has no kind; give it one")
+		}
+		var compiled rule
+		for _, c := range []struct {
+			status     Status
+			expression string
+		}{{Suspended, r.Suspended}, {Degraded, r.Degraded}, {Progressing, r.Progressing}, {Healthy, r.Healthy}} {
+			if c.expression == "" {
+				continue
+			}
+			p, err := program(env, c.expression, cel.BoolType)
+			if err != nil {
+				return nil, fmt.Errorf("health rule of %s, %s: %w", gk, strings.ToLower(string(c.status)), err)
+			}
+			compiled.cases = append(compiled.cases, statusCase{c.status, p})
+		}
+		if len(compiled.cases) == 0 {
+			return nil, fmt.Errorf("health rule of %s says nothing; give it healthy, progressing, degraded or suspended", gk)
+		}
+		if r.Message != "" {
+			if compiled.message, err = program(env, r.Message, cel.StringType); err != nil {
+				return nil, fmt.Errorf("health rule of %s, message: %w", gk, err)
+			}
+		}
+		out.of[gk] = compiled
+	}
+	return out, nil
+}
+
+func program(env *cel.Env, expression string, want *cel.Type) (cel.Program, error) {
+	ast, issues := env.Compile(expression)
+	if issues.Err() != nil {
+		return nil, issues.Err()
+	}
+	if got := ast.OutputType(); got != want && got != cel.DynType {
+		return nil, fmt.Errorf("%q is %s; write an expression that is %s", expression, got, want)
+	}
+	return env.Program(ast, cel.CostLimit(maxCost))
+}
+
+// judge applies the rule of the kind. A field that is not there makes an expression neither
+// true nor false: it does not apply. A kind with a rule of which none applies is on its way.
+func (r *Rules) judge(o *unstructured.Unstructured) (Verdict, bool) {
+	if r == nil {
+		return Verdict{}, false
+	}
+	rule, ok := r.of[o.GroupVersionKind().GroupKind()]
+	if !ok {
+		return Verdict{}, false
+	}
+	name, input := describe(o), map[string]any{"object": o.Object}
+	status := Progressing
+	for _, c := range rule.cases {
+		if got, _, err := c.when.Eval(input); err == nil && got.Value() == true {
+			status = c.status
+			break
+		}
+	}
+	message := fmt.Sprintf("%s is %s by the rule for its kind", name, strings.ToLower(string(status)))
+	if rule.message != nil {
+		if got, _, err := rule.message.Eval(input); err == nil {
+			if text, ok := got.Value().(string); ok && text != "" {
+				message = fmt.Sprintf("%s says: %s", name, text)
+			}
+		}
+	}
+	switch status {
+	case Healthy:
+		return healthy(message), true
+	case Degraded:
+		return degraded(appsapi.ReasonComponentDegraded, message), true
+	case Suspended:
+		return suspended(message), true
+	}
+	return progressing(message), true
+}

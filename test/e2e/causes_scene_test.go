@@ -1,0 +1,168 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	api "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/look"
+)
+
+func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+
+// pods of the application.
+func (s *scene) pods() []corev1.Pod {
+	var list corev1.PodList
+	if err := s.List(s.Context(), &list, api.InNamespace(s.ns), api.MatchingLabels{"app.kubernetes.io/instance": "app"}); err != nil {
+		s.Fatal(err)
+	}
+	return list.Items
+}
+
+// pod sees a fault in a pod.
+func pod(sees func(*corev1.Pod) bool) func(*scene) bool {
+	return func(s *scene) bool {
+		pods := s.pods()
+		return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return sees(&p) })
+	}
+}
+
+// waits sees a container that waits for this reason.
+func waits(reasons ...string) func(*scene) bool {
+	return pod(func(p *corev1.Pod) bool {
+		return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool {
+			return c.State.Waiting != nil && slices.Contains(reasons, c.State.Waiting.Reason)
+		})
+	})
+}
+
+// ended sees a container that has ended.
+func ended(s *scene) bool {
+	return pod(func(p *corev1.Pod) bool {
+		return slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+			return c.State.Terminated != nil || c.LastTerminationState.Terminated != nil
+		})
+	})(s)
+}
+
+// runs sees a container that runs.
+func runs(s *scene) bool {
+	return pod(func(p *corev1.Pod) bool {
+		return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
+	})(s)
+}
+
+// unplaced sees a pod that the scheduler has looked at.
+func unplaced(s *scene) bool {
+	return pod(func(p *corev1.Pod) bool {
+		return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse
+		})
+	})(s)
+}
+
+// refused sees a Deployment whose pods are not taken.
+func refused(s *scene) bool {
+	var d appsv1.Deployment
+	return s.Get(s.Context(), api.ObjectKey{Namespace: s.ns, Name: "app"}, &d) == nil &&
+		slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == appsv1.DeploymentReplicaFailure })
+}
+
+// event sees an event.
+func event(reason, text string) func(*scene) bool {
+	return func(s *scene) bool {
+		var list corev1.EventList
+		if err := s.List(s.Context(), &list, api.InNamespace(s.ns)); err != nil {
+			s.Fatal(err)
+		}
+		return slices.ContainsFunc(list.Items, func(e corev1.Event) bool { return e.Reason == reason && strings.Contains(e.Message, text) })
+	}
+}
+
+// serviceReady waits for the application.
+func serviceReady(s *scene) {
+	s.Helper()
+	kubectl(s.T, "-n", s.ns, "wait", "--for=condition=Ready", "--timeout=60s", "appservice/app")
+}
+
+// allReady waits for an AppStack.
+func allReady(s *scene) {
+	s.Helper()
+	kubectl(s.T, "-n", s.ns, "wait", "--for=condition=Ready", "--timeout=90s", "appstack/app")
+}
+
+// withRegistry runs what answers pulls on the node itself: containerd speaks plain HTTP to
+// localhost. Everything is unknown there, and what is below private is not for everybody.
+func withRegistry(t *testing.T, c api.Client) {
+	t.Helper()
+	ctx := t.Context()
+	if err := c.Create(ctx, &corev1.Namespace{ObjectMeta: named("cause-registry")}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Delete(context.WithoutCancel(ctx), &corev1.Namespace{ObjectMeta: named("cause-registry")})
+	})
+	server := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "cause-registry", Name: "registry"}, Spec: corev1.PodSpec{
+		HostNetwork: true, TerminationGracePeriodSeconds: new(int64(0)),
+		Containers: []corev1.Container{{Name: "httpd", Image: "busybox:1.32.1", Command: []string{"/bin/sh", "-c",
+			"mkdir -p /tmp/www && echo '/v2/private:nobody:nothing' >/tmp/httpd.conf && exec httpd -f -p 127.0.0.1:5000 -h /tmp/www -c /tmp/httpd.conf"}}},
+	}}
+	if err := c.Create(ctx, server); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "-n", "cause-registry", "wait", "--for=condition=Ready", "--timeout=60s", "pod/registry")
+}
+
+// capture keeps what was seen of a fault, for tests that need no cluster.
+func (s *scene) capture(f fault) {
+	s.Helper()
+	app, err := cli.Find(s.Context(), s, s.ns, []string{"app"})
+	if err != nil {
+		s.Fatal(err)
+	}
+	now := time.Now().UTC()
+	l, err := look.At(s.Context(), s, app, false, now)
+	if err != nil {
+		s.Fatal(err)
+	}
+	var component string
+	for _, c := range l.Components {
+		for _, x := range c.Causes {
+			if string(x.Code) == f.code && component == "" {
+				component = c.Workload.Name
+			}
+		}
+	}
+	var objects []any
+	for _, obj := range l.Objects {
+		o := obj.(api.Object)
+		if o.GetNamespace() != "" && !strings.Contains(o.GetName(), component) && o.GetObjectKind().GroupVersionKind().Kind != "Event" {
+			continue
+		}
+		fields := o.GetManagedFields()
+		o.SetManagedFields(nil)
+		if f.code == "SpecNotObserved" {
+			o.SetManagedFields(fields)
+		}
+		objects = append(objects, o)
+	}
+	content, err := yaml.Marshal(map[string]any{"now": now, "code": f.code, "objects": objects})
+	if err != nil {
+		s.Fatal(err)
+	}
+	name := s.Name()[strings.LastIndexByte(s.Name(), '/')+1:]
+	if err := os.WriteFile(filepath.Join(*capture, name+".yaml"), content, 0o644); err != nil {
+		s.Fatal(err)
+	}
+}
