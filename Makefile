@@ -124,6 +124,10 @@ misuse: assets ## Hold every wrong spec against what its user is told; writes do
 data-matrix: assets ## Do everything to data after everything else; writes the table of docs/user/data-safety.md
 	go test -count=1 -v -timeout 30m ./test/datamatrix -all -report
 
+.PHONY: watch-battery
+watch-battery: assets ## Cut and expire kubectl holdfast watch under 10,000 changes and add up what it printed
+	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/watching
+
 ##@ Measurements
 .PHONY: calls
 calls: assets ## Count what the operator asks of the API server and hold it against the budget

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/plan"
 	"github.com/holdfast-dev/holdfast/internal/cli/status"
 	"github.com/holdfast-dev/holdfast/internal/cli/tree"
+	"github.com/holdfast-dev/holdfast/internal/cli/watch"
 	"github.com/holdfast-dev/holdfast/internal/cli/why"
 )
 
@@ -39,8 +40,12 @@ func Command(version string) *cobra.Command {
 	flags.AddFlags(cmd.PersistentFlags())
 	cmd.PersistentFlags().StringVar(&env.Colour, "color", "auto", "auto, always or never; NO_COLOR means never")
 	cmd.AddCommand(
-		list.Command(env), status.Command(env), why.Command(env), tree.Command(env),
+		list.Command(env),
+		status.Command(env),
+		why.Command(env),
+		tree.Command(env),
 		plan.Command(),
+		watch.Command(env),
 	)
 	return cmd
 }
