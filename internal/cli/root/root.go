@@ -10,6 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/find"
 	"github.com/holdfast-dev/holdfast/internal/cli/list"
 	"github.com/holdfast-dev/holdfast/internal/cli/plan"
 	"github.com/holdfast-dev/holdfast/internal/cli/status"
@@ -46,6 +47,7 @@ func Command(version string) *cobra.Command {
 		tree.Command(env),
 		plan.Command(),
 		watch.Command(env),
+		find.Command(env),
 	)
 	return cmd
 }

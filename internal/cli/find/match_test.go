@@ -1,0 +1,87 @@
+package find
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+// everything names the image, the Secret and the ConfigMap in all ways that a pod has, and
+// in some that do not count.
+const everything = `
+metadata:
+  annotations: {image: shop/web, secretName: s}
+  labels: {image: shop/web}
+spec:
+  jobTemplate:
+    spec:
+      template:
+        metadata: {annotations: {secretName: s}}
+        spec:
+          imagePullSecrets: [{name: s}, {name: other}]
+          initContainers: [{name: first, image: "registry.example.com/shop/web:2"}]
+          containers:
+          - name: main
+            image: shop/web:1
+            command: [shop/web]
+            env:
+            - {name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}
+            - {name: B, valueFrom: {configMapKeyRef: {name: c, key: s}}}
+            - {name: s, value: s}
+            envFrom: [{secretRef: {name: s}}, {configMapRef: {name: c}}]
+          volumes:
+          - {name: s, secret: {secretName: s, items: [{key: s, path: s}]}}
+          - {name: c, configMap: {name: c}}
+          - {name: p, projected: {sources: [{secret: {name: s}}, {configMap: {name: c}}]}}
+          - {name: csi, csi: {driver: d, nodePublishSecretRef: {name: s}}}
+          - {name: claim, persistentVolumeClaim: {claimName: s}}
+          - {name: files, image: {reference: "shop/web:3"}}
+          serviceAccountName: s
+status: {image: shop/web}
+`
+
+func TestIn(t *testing.T) {
+	const pod = "spec.jobTemplate.spec.template.spec."
+	cases := map[string]struct {
+		query query
+		want  []Found // nil means that it does not match
+	}{
+		"an image": {query{image: "shop/web"}, []Found{
+			{"shop/web:1", pod + "containers[name=main].image"}, {"registry.example.com/shop/web:2", pod + "initContainers[name=first].image"},
+			{"shop/web:3", pod + "volumes[name=files].image.reference"}}},
+		"a tag":         {query{image: ":2"}, []Found{{"registry.example.com/shop/web:2", pod + "initContainers[name=first].image"}}},
+		"another image": {query{image: "shop/api"}, nil},
+		"a Secret": {query{secret: "s"}, []Found{
+			{"Secret s", pod + "containers[name=main].env[name=A].valueFrom.secretKeyRef.name"}, {"Secret s", pod + "containers[name=main].envFrom[0].secretRef.name"},
+			{"Secret s", pod + "imagePullSecrets[name=s].name"}, {"Secret s", pod + "volumes[name=s].secret.secretName"},
+			{"Secret s", pod + "volumes[name=p].projected.sources[0].secret.name"}, {"Secret s", pod + "volumes[name=csi].csi.nodePublishSecretRef.name"}}},
+		"a part of the name of a Secret": {query{secret: "othe"}, nil},
+		"a ConfigMap": {query{configMap: "c"}, []Found{
+			{"ConfigMap c", pod + "containers[name=main].env[name=B].valueFrom.configMapKeyRef.name"}, {"ConfigMap c", pod + "containers[name=main].envFrom[1].configMapRef.name"},
+			{"ConfigMap c", pod + "volumes[name=c].configMap.name"}, {"ConfigMap c", pod + "volumes[name=p].projected.sources[1].configMap.name"}}},
+		"two":          {query{image: ":2", secret: "other"}, []Found{{"registry.example.com/shop/web:2", pod + "initContainers[name=first].image"}, {"Secret other", pod + "imagePullSecrets[name=other].name"}}},
+		"one of two":   {query{image: ":2", secret: "nobody"}, nil},
+		"a node":       {query{node: "n"}, []Found{{"Node n", "spec.nodeName"}}},
+		"labels alone": {query{labels: "a=b"}, []Found{{"a=b", "metadata.labels"}}},
+	}
+	var object map[string]any
+	if err := yaml.UnmarshalStrict([]byte(everything), &object); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, ok := tc.query.in(object)
+			sorted := cmp.Transformer("set", func(in []Found) map[Found]int {
+				out := map[Found]int{}
+				for _, f := range in {
+					out[f]++
+				}
+				return out
+			})
+			if diff := cmp.Diff(tc.want, got, sorted); diff != "" || ok != (tc.want != nil) {
+				t.Errorf("matches: %t (-want +got):\n%s", ok, diff)
+			}
+		})
+	}
+}
