@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/find"
 	"github.com/holdfast-dev/holdfast/internal/cli/list"
+	"github.com/holdfast-dev/holdfast/internal/cli/logs"
 	"github.com/holdfast-dev/holdfast/internal/cli/plan"
 	"github.com/holdfast-dev/holdfast/internal/cli/status"
 	"github.com/holdfast-dev/holdfast/internal/cli/tree"
@@ -48,6 +49,7 @@ func Command(version string) *cobra.Command {
 		plan.Command(),
 		watch.Command(env),
 		find.Command(env),
+		logs.Command(env),
 	)
 	return cmd
 }

@@ -1,0 +1,88 @@
+package logs
+
+import (
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// container is one run of a container of a pod.
+type container struct {
+	pod       *corev1.Pod
+	component string
+	name      string
+	// id is that of the run; empty before the first one.
+	id string
+	// waits is why it does not run.
+	waits    string
+	running  bool
+	restarts int32
+}
+
+// key tells runs apart.
+type key struct{ pod, container, run string }
+
+func (c container) key() key { return key{string(c.pod.UID), c.name, c.id} }
+
+// String is what lines begin with, and messages.
+func (c container) String() string { return c.component + "/" + suffix(c.pod) + " " + c.name }
+
+// suffix is what tells a pod from the others of its component: its name without that of the
+// child that it is of.
+func suffix(pod *corev1.Pod) string {
+	ref := metav1.GetControllerOf(pod)
+	if ref == nil {
+		return pod.Name
+	}
+	child := ref.Name
+	if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" {
+		child = strings.TrimSuffix(child, "-"+hash)
+	}
+	return strings.TrimPrefix(pod.Name, child+"-")
+}
+
+// containersOf are the containers of a pod in the order in which they start. name chooses
+// one; empty means all.
+func containersOf(pod *corev1.Pod, component, name string) []container {
+	var names []string
+	for i := range pod.Spec.InitContainers {
+		names = append(names, pod.Spec.InitContainers[i].Name)
+	}
+	for i := range pod.Spec.Containers {
+		names = append(names, pod.Spec.Containers[i].Name)
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		names = append(names, pod.Spec.EphemeralContainers[i].Name)
+	}
+	states := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses)
+	var out []container
+	for _, n := range names {
+		if name != "" && n != name {
+			continue
+		}
+		c := container{pod: pod, component: component, name: n, waits: waits(pod)}
+		for i := range states {
+			if s := &states[i]; s.Name == n {
+				c.id, c.running, c.restarts = s.ContainerID, s.State.Running != nil, s.RestartCount
+				if w := s.State.Waiting; w != nil && w.Reason != "" {
+					c.waits = w.Reason
+				}
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// waits is why no container of a pod runs yet.
+func waits(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Reason
+		}
+	}
+	return "not started"
+}

@@ -1,0 +1,191 @@
+package logs_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/cli/root"
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
+)
+
+const stack = `
+components:
+- name: web
+  service: {image: "shop/web:1", replicas: 2}
+- name: db
+  stateful: {image: "shop/db:1", storage: [{name: data, mountPath: /data, size: 1Gi}]}
+`
+
+// TestStories reads through pods/log of a real API server, behind which a kubelet is played:
+// each container has written two lines, and is silent then. A real kubelet is in the journeys.
+func TestStories(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs an API server: make test-api runs it")
+	}
+	s := stage.New(t, func(*corev1.Pod) podsim.Behavior { return podsim.Behavior{} }, operator.Options{})
+	w := s.World(t)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	w.Expect(clientcmd.WriteToFile(controlplane.Kubeconfig(s.Plane.Config), kubeconfig)).To(Succeed())
+	shop := &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "shop"}}
+	w.Expect(yaml.UnmarshalStrict([]byte(stack), &shop.Spec)).To(Succeed())
+	// Of the same name: its pods are not the stack's.
+	other := &appsapi.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "shop"}}
+	other.Spec.Image = "shop/other:1"
+	for _, o := range []client.Object{shop, other} {
+		w.Expect(w.Create(t.Context(), o)).To(Succeed())
+	}
+	w.BecomesReady(shop)
+	w.BecomesReady(other)
+	p := &person{World: w, kubeconfig: kubeconfig, shop: shop}
+	p.playKubelet()
+	t.Run("once", p.once)
+	t.Run("follow", p.follow)
+	t.Run("wrong", p.wrong)
+	t.Run("unreachable", p.unreachable)
+}
+
+// person reads logs.
+type person struct {
+	*stage.World
+	kubeconfig string
+	shop       *appsapi.AppStack
+	kubelet    *httptest.Server
+}
+
+// playKubelet makes the node one whose kubelet has logs.
+func (p *person) playKubelet() {
+	p.kubelet = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// /containerLogs/NAMESPACE/POD/CONTAINER
+		parts := strings.Split(r.URL.Path, "/")
+		if len(parts) != 5 || parts[1] != "containerLogs" || r.URL.Query().Get("timestamps") != "true" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprintf(w, "2026-01-02T03:04:05.1Z %s begins\n2026-01-02T03:04:05.2Z %s works, tail %s\n", parts[3], parts[4], r.URL.Query().Get("tailLines"))
+		if r.URL.Query().Get("follow") == "true" {
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
+	}))
+	p.Cleanup(p.kubelet.Close)
+	_, port, err := net.SplitHostPort(p.kubelet.Listener.Addr().String())
+	p.Expect(err).NotTo(HaveOccurred())
+	n, err := strconv.ParseInt(port, 10, 32)
+	p.Expect(err).NotTo(HaveOccurred())
+	var nodes corev1.NodeList
+	p.Expect(p.List(p.Context(), &nodes)).To(Succeed())
+	node := &nodes.Items[0]
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
+	node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(n)
+	p.Expect(p.Status().Update(p.Context(), node)).To(Succeed())
+}
+
+// output is safe to look at while somebody writes.
+type output struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.Buffer.Write(b)
+}
+
+// lines are sorted, with the names of pods, which are chance, left out.
+func (o *output) lines() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	lines := strings.Split(strings.TrimSuffix(chance.ReplaceAllString(o.String(), "POD"), "\n"), "\n")
+	slices.Sort(lines)
+	return lines
+}
+
+var chance = regexp.MustCompile(`[0-9a-z]{8,10}-[0-9a-z]{5}\b`)
+
+func (p *person) run(ctx context.Context, out, errOut *output, args ...string) error {
+	cmd := root.Command("test")
+	cmd.SetOut(out)
+	cmd.SetErr(errOut)
+	cmd.SetArgs(append([]string{"--kubeconfig", p.kubeconfig, "-n", p.NS, "logs"}, args...))
+	return cmd.ExecuteContext(ctx)
+}
+
+func (p *person) once(t *testing.T) {
+	g := NewWithT(t)
+	var out, errOut output
+	g.Expect(p.run(t.Context(), &out, &errOut, "appstack/shop")).To(Succeed())
+	got := chance.ReplaceAllString(out.String(), "POD")
+	web := "web/POD app  shop-web-POD begins\nweb/POD app  app works, tail 10\n"
+	g.Expect(got).To(Equal(web + web + "db/0 app  shop-db-0 begins\ndb/0 app  app works, tail 10\n"))
+	g.Expect(errOut.String()).To(BeEmpty())
+}
+
+func (p *person) follow(t *testing.T) {
+	g := NewWithT(t)
+	var out, errOut output
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	done := make(chan error, 1)
+	go func() {
+		done <- p.run(ctx, &out, &errOut, "appstack", "shop", "--component", "web", "-f", "--tail", "5")
+	}()
+	one := []string{"web/POD app  app works, tail 5", "web/POD app  shop-web-POD begins"}
+	g.Eventually(out.lines, "30s").Should(Equal([]string{one[0], one[0], one[1], one[1]}))
+	stage.Edit(p.On(t), p.shop, func(s *appsapi.AppStack) { s.Spec.Components[0].Service.Replicas = new(int32(3)) })
+	// The new one is read from its beginning.
+	g.Eventually(out.lines, "30s").Should(Equal([]string{"web/POD app  app works, tail ", one[0], one[0], one[1], one[1], one[1]}))
+	stop()
+	g.Eventually(done, "10s").Should(Receive(BeNil()))
+}
+
+func (p *person) wrong(t *testing.T) {
+	cases := map[string]struct {
+		args         []string
+		want, errOut string
+	}{
+		"another component": {args: []string{"appstack/shop", "--component", "api"}, want: "AppStack " + p.NS + "/shop has no component api; it has db, web"},
+		"two of the name":   {args: []string{"shop"}, want: "several applications of namespace " + p.NS + " are called shop; say which one: appstack/shop or appservice/shop"},
+		"another container": {args: []string{"appstack/shop", "-c", "sidecar"},
+			errOut: "AppStack " + p.NS + "/shop has no pods with a container sidecar; kubectl describe appstack shop -n " + p.NS + " says why\n"},
+	}
+	for name, tc := range cases {
+		var out, errOut output
+		err := p.run(t.Context(), &out, &errOut, tc.args...)
+		if (err != nil || tc.want != "") && fmt.Sprint(err) != tc.want || errOut.String() != tc.errOut {
+			t.Errorf("%s: got %v and %q", name, err, errOut.String())
+		}
+	}
+}
+
+func (p *person) unreachable(t *testing.T) {
+	p.kubelet.CloseClientConnections()
+	p.kubelet.Close()
+	g := NewWithT(t)
+	var out, errOut output
+	g.Expect(p.run(t.Context(), &out, &errOut, "appstack/shop", "--component", "db")).To(Succeed())
+	g.Expect(out.String()).To(BeEmpty())
+	g.Expect(errOut.String()).To(And(HavePrefix("db/0 app cannot be read: "), HaveSuffix("; try again\n")))
+}
