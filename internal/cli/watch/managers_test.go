@@ -45,6 +45,16 @@ func TestManagersBetween(t *testing.T) {
 			after:  "[{" + edit + ", time: " + early + `, fieldsV1: {'f:spec': {'f:c': {'k:{"name":"web"}': {'f:image': {}}}}}}, {` + hold + ", time: " + early + ", fieldsV1: {'f:spec': {'f:d': {}}}}]",
 			fields: item, want: "edit (Update)",
 		},
+		"an item of a list changes hands within a second": {
+			before: "[{" + edit + ", time: " + early + `, fieldsV1: {'f:spec': {'f:c': {'k:{"name":"web"}': {'f:image': {}, 'f:env': {}}}}}}, {` + hold + ", time: " + early + `, fieldsV1: {'f:spec': {'f:c': {'k:{"name":"web"}': {'f:args': {}}}}}}]`,
+			after:  "[{" + edit + ", time: " + early + `, fieldsV1: {'f:spec': {'f:c': {'k:{"name":"web"}': {'f:env': {}}}}}}, {` + hold + ", time: " + early + `, fieldsV1: {'f:spec': {'f:c': {'k:{"name":"web"}': {'f:args': {}, 'f:image': {}}}}}}]`,
+			fields: item, want: "holdfast (Apply)",
+		},
+		"nothing but the owner changes within a second": {
+			before: "[{" + edit + ", time: " + early + ", fieldsV1: {'f:data': {'f:a': {}}}}, {" + hold + ", time: " + early + ", fieldsV1: {'f:data': {'f:b': {}}}}]",
+			after:  "[{" + edit + ", time: " + early + ", fieldsV1: {'f:data': {'f:a': {}}}}, {" + hold + ", time: " + early + ", fieldsV1: {'f:data': {'f:a': {}, 'f:b': {}}}}]",
+			want:   "holdfast (Apply)",
+		},
 		"its owner removes it within a second": {
 			before: "[{" + edit + ", time: " + early + ", fieldsV1: {'f:data': {'f:a': {}, 'f:b': {}}}}, {" + hold + ", time: " + early + ", fieldsV1: {'f:data': {'f:c': {}}}}]",
 			after:  "[{" + edit + ", time: " + early + ", fieldsV1: {'f:data': {'f:b': {}}}}, {" + hold + ", time: " + early + ", fieldsV1: {'f:data': {'f:c': {}}}}]",

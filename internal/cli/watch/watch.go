@@ -101,11 +101,7 @@ func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) er
 	// What client-go would log about lost connections is said by us, and better.
 	ctx = klog.NewContext(ctx, logr.Discard())
 	listed := cli.Progress(errOut, "Listing "+w.what)
-	err = w.begin(ctx, listed)
-	if err == nil {
-		err = w.loop(ctx)
-	}
-	if err != nil {
+	if err := w.run(ctx, listed); err != nil {
 		return err
 	}
 	if o.until > w.counts.Changes && errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -114,15 +110,24 @@ func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) er
 	return nil
 }
 
+// run watches until it is told to end. listed is called when it has begun.
+func (w *watcher) run(ctx context.Context, listed func()) error {
+	err := w.begin(ctx, listed)
+	switch {
+	case err == nil:
+		return w.loop(ctx)
+	case ctx.Err() != nil:
+		return w.end() // Ctrl-C is no error
+	}
+	return err
+}
+
 // begin lists what there is. Nothing was seen yet, so any failure ends it: a wrong server or
 // a missing right is likelier than a bad moment.
 func (w *watcher) begin(ctx context.Context, listed func()) error {
 	objects, version, err := w.list(ctx)
 	listed()
 	if err != nil {
-		if ctx.Err() != nil {
-			return w.end()
-		}
 		return fmt.Errorf("list %s from %s: %w", w.what, w.server, cli.Explained(err))
 	}
 	w.held, w.version, w.heard = map[key]*unstructured.Unstructured{}, version, w.now()
