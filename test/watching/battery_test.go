@@ -32,6 +32,9 @@ type figures struct {
 	changes, cuts, expiries int
 }
 
+// marksPerExpiry is how many objects the judge makes while the watch is blind.
+const marksPerExpiry = 5
+
 // watched is all that is cut and expired: the writers and the judge have their own way.
 var watched = proxy.Only("configmaps")
 
@@ -166,7 +169,7 @@ func (w *world) blind(expire func()) {
 	relists := w.watch.relists()
 	w.proxy.Hold(watched)
 	// At least these: the writers go on, too.
-	for range 5 {
+	for range marksPerExpiry {
 		w.last()
 	}
 	expire()

@@ -146,11 +146,17 @@ func (w *world) judge(n figures, all *writers, said printed) {
 	if len(said.relisted) != n.expiries {
 		w.Errorf("it said %d re-lists, want %d", len(said.relisted), n.expiries)
 	}
-	changes := 0
+	changes, missed := 0, 0
 	for _, c := range said.changes {
 		if c.Type != "EXISTS" {
 			changes++
 		}
+		if c.Missed != nil && strings.HasPrefix(c.Object.Name, "judge-") {
+			missed++
+		}
+	}
+	if missed != n.expiries*marksPerExpiry {
+		w.Errorf("it missed %d of the judge's marks, want %d: was it blind at all?", missed, n.expiries*marksPerExpiry)
 	}
 	if c := said.ended.Counts; c == nil || c.Relists != n.expiries || c.Reconnects < n.cuts || c.Changes != changes {
 		w.Errorf("it ended with %+v (%s), want %d re-lists, %d reconnects or more and %d changes", c, said.ended.Message, n.expiries, n.cuts, changes)
