@@ -21,15 +21,6 @@ func Setup(mgr ctrl.Manager, o engine.Options) error {
 		New:            func() *appsapi.AppStack { return &appsapi.AppStack{} },
 		Components:     kinds.AppStack,
 		DeletionPolicy: func(stack *appsapi.AppStack) appsapi.DeletionPolicy { return stack.Spec.DeletionPolicy },
-		History:        history,
+		History:        kinds.AppStackHistory,
 	}, o)
-}
-
-// history remembers what runs: not whether hands are off, nor how much is remembered.
-func history(stack *appsapi.AppStack) (spec any, limit int32) {
-	remembered := appsapi.AppStackSpec{Components: stack.Spec.Components}
-	if l := stack.Spec.RevisionHistoryLimit; l != nil {
-		limit = *l
-	}
-	return remembered, limit
 }

@@ -25,7 +25,7 @@ func Setup(mgr ctrl.Manager, o engine.Options) error {
 		New:            func() *appsapi.CloudManager { return &appsapi.CloudManager{} },
 		Components:     kinds.CloudManager,
 		Summarize:      func(cm *appsapi.CloudManager) { cm.Status.Phase = phase(cm.Status.Conditions) },
-		History:        history,
+		History:        kinds.CloudManagerHistory,
 		DeletionPolicy: func(cm *appsapi.CloudManager) appsapi.DeletionPolicy { return cm.Spec.DeletionPolicy },
 	}, o)
 }
@@ -49,13 +49,4 @@ func phase(conditions []metav1.Condition) appsapi.Phase {
 		return appsapi.PhaseProgressing
 	}
 	return appsapi.PhaseDegraded
-}
-
-// history remembers what runs: not the password, which everybody who may read revisions could
-// read, and not what becomes of data one day. The password is left out rather than replaced by
-// a word: going back must not make that word the password.
-func history(cm *appsapi.CloudManager) (spec any, limit int32) {
-	remembered := cm.Spec
-	remembered.DeletionPolicy, remembered.DB.RootPass = "", ""
-	return remembered, 0
 }

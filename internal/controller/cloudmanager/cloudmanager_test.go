@@ -1,11 +1,8 @@
 package cloudmanager
 
 import (
-	"encoding/json"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -42,28 +39,5 @@ func TestPhase(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
-	}
-}
-
-// Revisions can be read by people who may not read Secrets.
-func TestHistoryHasNoPassword(t *testing.T) {
-	cm := &appsapi.CloudManager{Spec: appsapi.CloudManagerSpec{
-		DeletionPolicy: appsapi.DeletionDelete,
-		DB: appsapi.CloudManagerDatabase{RootPass: "123456", StatefulSet: appsapi.CloudManagerStatefulSet{
-			Image: "mariadb:10.3.35", Storage: appsapi.CloudManagerStorage{Size: resource.MustParse("20Gi")},
-		}},
-	}}
-	before := cm.DeepCopy()
-	spec, limit := history(cm)
-	got, err := json.Marshal(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = `{"front":{"deployment":{"image":""}},"identity":{"deployment":{"image":""}},"db":{"statefulSet":{"image":"mariadb:10.3.35","storage":{"size":"20Gi"}}}}`
-	if string(got) != want || limit != 0 {
-		t.Errorf("remembered %s (limit %d), want %s", got, limit, want)
-	}
-	if diff := cmp.Diff(before, cm); diff != "" {
-		t.Errorf("the object was changed (-before +after):\n%s", diff)
 	}
 }
