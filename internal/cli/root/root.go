@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/find"
+	"github.com/holdfast-dev/holdfast/internal/cli/history"
 	"github.com/holdfast-dev/holdfast/internal/cli/list"
 	"github.com/holdfast-dev/holdfast/internal/cli/logs"
 	"github.com/holdfast-dev/holdfast/internal/cli/plan"
@@ -20,16 +21,16 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/why"
 )
 
-// Command is the plugin. version is that of the build.
-func Command(version string) *cobra.Command {
+// Command is the plugin. build is its version.
+func Command(build string) *cobra.Command {
 	flags := genericclioptions.NewConfigFlags(true)
-	env := &cli.Env{Getter: flags, Version: version, Now: time.Now}
+	env := &cli.Env{Getter: flags, Version: build, Now: time.Now}
 	cmd := &cobra.Command{
 		Use:           "kubectl-holdfast",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl holdfast"},
 		Short:         "See what Holdfast does with applications",
 		Long:          "See what Holdfast does with applications.\n\nThe exit code is 0 when all is well, 1 after an error and 2 when something is not ready.",
-		Version:       version,
+		Version:       build,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
@@ -50,6 +51,7 @@ func Command(version string) *cobra.Command {
 		watch.Command(env),
 		find.Command(env),
 		logs.Command(env),
+		history.Command(env),
 	)
 	return cmd
 }

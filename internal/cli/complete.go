@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// completionWithin is how long somebody who pressed the tabulator waits.
+const completionWithin = 3 * time.Second
+
+// CompleteApplication is the ValidArgsFunction of verbs about one application: NAME,
+// KIND/NAME or KIND NAME. What goes wrong is no completion: the verb itself will say it.
+func (e *Env) CompleteApplication(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	namespace, err := e.Namespace()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	c, err := e.Client()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx := cmd.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionWithin)
+	defer cancel()
+	return completions(listNames(ctx, c, namespace), args, typed), cobra.ShellCompDirectiveNoFileComp
+}
+
+// listNames are the names of the applications of a namespace, for each kind. A kind that may
+// not be listed has none.
+func listNames(ctx context.Context, c client.Reader, namespace string) [][]string {
+	names := make([][]string, len(Kinds))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, k := range Kinds {
+		group.Go(func() error {
+			list := k.NewList()
+			if c.List(ctx, list, client.InNamespace(namespace)) != nil {
+				return nil
+			}
+			objects, err := meta.ExtractList(list)
+			if err != nil {
+				return nil //nolint:nilerr // completion is a courtesy
+			}
+			for _, o := range objects {
+				if named, ok := o.(metav1.Object); ok {
+					names[i] = append(names[i], named.GetName())
+				}
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // nobody returns an error
+	return names
+}
+
+// completions are the words that begin with what was typed. names are those of each of Kinds.
+func completions(names [][]string, args []string, typed string) []string {
+	var out []string
+	switch len(args) {
+	case 0:
+		count := map[string]int{}
+		for i := range names {
+			for _, name := range names[i] {
+				count[name]++
+			}
+		}
+		for i, k := range Kinds {
+			for _, name := range names[i] {
+				// Two of one name can be told apart by their kinds only.
+				if word, _, ok := strings.Cut(typed, "/"); ok && slices.Contains(k.Words, strings.ToLower(word)) {
+					out = append(out, word+"/"+name)
+				} else if count[name] > 1 {
+					out = append(out, k.Words[1]+"/"+name)
+				} else {
+					out = append(out, name)
+				}
+			}
+		}
+	case 1:
+		for i, k := range Kinds {
+			if slices.Contains(k.Words, strings.ToLower(args[0])) {
+				out = append(out, names[i]...)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.DeleteFunc(out, func(word string) bool { return !strings.HasPrefix(word, typed) })
+}

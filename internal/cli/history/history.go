@@ -1,0 +1,162 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/revisions"
+)
+
+func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOut io.Writer) error {
+	namespace, err := env.Namespace()
+	if err != nil {
+		return err
+	}
+	c, err := env.Client()
+	if err != nil {
+		return err
+	}
+	defer cli.Progress(errOut, "Reading revisions")()
+	app, err := cli.Find(ctx, c, namespace, args)
+	if err != nil {
+		return err
+	}
+	all, err := revisions.List(ctx, c, app)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.revision != 0:
+		return printSpec(o.output, app, all, o.revision, out)
+	case o.diff != "":
+		return printDiff(o.output, app, all, o.diff, env.Terminal(out))
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("%s has no revisions yet: the operator remembers a spec when it applies it; kubectl holdfast doctor tells whether it runs", cli.Title(app))
+	}
+	if !slices.ContainsFunc(all, func(r revisions.Revision) bool { return r.Current }) {
+		fmt.Fprintf(errOut, "The spec that %s has now is not among them: the operator remembers it when it applies it. While it is suspended, that waits.\n", cli.Title(app))
+	}
+	return printList(o.output, listOf(app, all), env.Now(), env.Terminal(out))
+}
+
+// List is the answer for programs.
+type List struct {
+	cli.Header  `json:",inline"`
+	Application Reference `json:"application"`
+	Items       []Item    `json:"items"`
+}
+
+// Reference names an application.
+type Reference struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// Item is a revision.
+type Item struct {
+	Revision int64     `json:"revision"`
+	Name     string    `json:"name"`
+	Created  time.Time `json:"created"`
+	Healthy  bool      `json:"healthy"`
+	Current  bool      `json:"current"`
+	// Changes against the one before. The first has none.
+	Changes []revisions.Change `json:"changes,omitempty"`
+}
+
+func reference(app cli.Application) Reference {
+	return Reference{Kind: cli.KindOf(app), Namespace: app.GetNamespace(), Name: app.GetName()}
+}
+
+func listOf(app cli.Application, all []revisions.Revision) List {
+	l := List{Header: cli.NewHeader("RevisionList"), Application: reference(app)}
+	for i, r := range all {
+		item := Item{Revision: r.Number, Name: r.Name, Created: r.Created.UTC(), Healthy: r.Healthy, Current: r.Current}
+		if i > 0 {
+			item.Changes = revisions.Changes(all[i-1].Spec, r.Spec)
+		}
+		l.Items = append(l.Items, item)
+	}
+	return l
+}
+
+// Spec is a spec for programs.
+type Spec struct {
+	cli.Header  `json:",inline"`
+	Application Reference      `json:"application"`
+	Revision    int64          `json:"revision"`
+	Spec        revisions.Spec `json:"spec"`
+}
+
+func printSpec(o cli.Output, app cli.Application, all []revisions.Revision, number int64, out io.Writer) error {
+	r, err := revisions.Find(app, all, number)
+	if err != nil {
+		return err
+	}
+	spec := revisions.Redacted(r.Spec)
+	switch {
+	case o.Machine():
+		return o.Print(out, Spec{Header: cli.NewHeader("Revision"), Application: reference(app), Revision: number, Spec: spec})
+	case o.Format == cli.FormatName:
+		fmt.Fprintln(out, objectName(r.Name))
+		return nil
+	}
+	return (&cli.Output{Format: cli.FormatYAML}).Print(out, map[string]any{"spec": spec})
+}
+
+// Diff is a comparison for programs. To is nil when it is with the spec of now.
+type Diff struct {
+	cli.Header  `json:",inline"`
+	Application Reference          `json:"application"`
+	From        int64              `json:"from"`
+	To          *int64             `json:"to,omitempty"`
+	Changes     []revisions.Change `json:"changes"`
+}
+
+func printDiff(o cli.Output, app cli.Application, all []revisions.Revision, pair string, out cli.Terminal) error {
+	d := Diff{Header: cli.NewHeader("RevisionDiff"), Application: reference(app), Changes: []revisions.Change{}}
+	first, second, two := strings.Cut(pair, ",")
+	from, err := numbered(app, all, first)
+	if err != nil {
+		return err
+	}
+	d.From = from.Number
+	target, name := revisions.Spec{}, "the spec of now"
+	if two {
+		to, err := numbered(app, all, second)
+		if err != nil {
+			return err
+		}
+		d.To, target, name = &to.Number, to.Spec, fmt.Sprintf("revision %d", to.Number)
+	} else if target, err = revisions.Now(app); err != nil {
+		return err
+	}
+	d.Changes = append(d.Changes, revisions.Changes(from.Spec, target)...)
+	switch {
+	case o.Machine():
+		return o.Print(out, d)
+	case o.Format == cli.FormatName:
+		return fmt.Errorf("a comparison has no name; use -o table, json or yaml")
+	case len(d.Changes) == 0:
+		fmt.Fprintf(out, "%s: %s is the same as revision %d.\n", cli.Title(app), name, d.From)
+		return nil
+	}
+	fmt.Fprintf(out, "%s, from revision %d to %s\n\n", cli.Title(app), d.From, name)
+	revisions.Print(d.Changes, out)
+	return nil
+}
+
+func numbered(app cli.Application, all []revisions.Revision, text string) (revisions.Revision, error) {
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil {
+		return revisions.Revision{}, fmt.Errorf("%q is no number of a revision; give --diff N or --diff N,M", text)
+	}
+	return revisions.Find(app, all, n)
+}

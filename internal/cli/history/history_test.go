@@ -1,0 +1,153 @@
+package history
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/revisions"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+var now = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+// specs are what the stack has been through.
+var specs = []string{
+	`{components: [{name: web, service: {image: "nginx:1", ports: [{port: 80}]}}]}`,
+	`{components: [{name: web, service: {image: "nginx:2", ports: [{port: 80}], env: [{name: MODE, value: prod}]}}]}`,
+	`{components: [{name: db, stateful: {image: "db:1", storage: [{name: data, mountPath: /d, size: 1Gi}]}}, {name: web, bindings: [{component: db}], service: {image: "nginx:3", replicas: 3, ports: [{port: 80}], env: [{name: MODE, value: test}], config: {files: [{path: /etc/app.yaml, content: "a: 1\nb: 2\n"}]}}}]}`,
+	`{components: [{name: db, stateful: {image: "db:1", storage: [{name: data, mountPath: /d, size: 2Gi}]}}, {name: web, bindings: [{component: db}], service: {image: "nginx:3", replicas: 3, ports: [{port: 80}], env: [{name: MODE, value: test}], config: {files: [{path: /etc/app.yaml, content: "a: 1\n"}]}}}]}`,
+}
+
+// shop is a stack with the last of these specs, but one replica less.
+func shop(t *testing.T) (*appsapi.AppStack, []revisions.Revision) {
+	t.Helper()
+	app := &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "shop"}}
+	if err := yaml.Unmarshal([]byte(strings.Replace(specs[3], "replicas: 3", "replicas: 2", 1)), &app.Spec); err != nil {
+		t.Fatal(err)
+	}
+	var all []revisions.Revision
+	for i, spec := range specs {
+		r := revisions.Revision{
+			Number: int64(i + 2), Name: "shop-1a2b3c4d5" + string(rune('a'+i)), Created: now.Add(-time.Duration(30-7*i) * time.Hour),
+			Healthy: i != 2, Current: i == 3,
+		}
+		content, err := yaml.YAMLToJSON([]byte(spec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := utiljson.Unmarshal(content, &r.Spec); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return app, all
+}
+
+func TestGolden(t *testing.T) {
+	app, all := shop(t)
+	print := func(format string, width int, print func(cli.Output, cli.Terminal) error) func() (string, error) {
+		return func() (string, error) {
+			var out bytes.Buffer
+			err := print(cli.Output{Format: format}, cli.Terminal{Writer: &out, Width: width})
+			return out.String(), err
+		}
+	}
+	list := func(o cli.Output, out cli.Terminal) error { return printList(o, listOf(app, all), now, out) }
+	spec := func(o cli.Output, out cli.Terminal) error { return printSpec(o, app, all, 3, out) }
+	diff := func(pair string) func(cli.Output, cli.Terminal) error {
+		return func(o cli.Output, out cli.Terminal) error { return printDiff(o, app, all, pair, out) }
+	}
+	cases := map[string]func() (string, error){
+		"list.txt":        print("table", 0, list),
+		"list-narrow.txt": print("table", 60, list),
+		"list-wide.txt":   print("wide", 0, list),
+		"list.json":       print("json", 0, list),
+		"list-name.txt":   print("name", 0, list),
+		"spec.txt":        print("table", 0, spec),
+		"spec.yaml":       print("yaml", 0, spec),
+		"diff-two.txt":    print("table", 0, diff("3,5")),
+		"diff-back.txt":   print("table", 60, diff("5,3")),
+		"diff-now.txt":    print("table", 0, diff("5")),
+		"diff-same.txt":   print("table", 0, diff("5,5")),
+		"diff.yaml":       print("yaml", 0, diff("2,3")),
+	}
+	for name, run := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := run()
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name, got)
+		})
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("output (-want +got); if it is meant, go test ./internal/cli/history -update:\n%s", diff)
+	}
+}
+
+func TestWrongNumbers(t *testing.T) {
+	app, all := shop(t)
+	cases := map[string]string{
+		"9":   "AppStack prod/shop has no revision 9; kubectl holdfast history shop -n prod lists those it has",
+		"2,9": "AppStack prod/shop has no revision 9; kubectl holdfast history shop -n prod lists those it has",
+		"a":   `"a" is no number of a revision; give --diff N or --diff N,M`,
+		"2,":  `"" is no number of a revision; give --diff N or --diff N,M`,
+	}
+	for pair, want := range cases {
+		if err := printDiff(cli.Output{}, app, all, pair, cli.Terminal{Writer: &bytes.Buffer{}}); err == nil || err.Error() != want {
+			t.Errorf("--diff %s: got %v, want %s", pair, err, want)
+		}
+	}
+	if err := printSpec(cli.Output{}, app, all, 9, &bytes.Buffer{}); err == nil || err.Error() != cases["9"] {
+		t.Errorf("--revision 9: got %v, want %s", err, cases["9"])
+	}
+}
+
+// A password could only be there by a mistake, and then it is still not shown.
+func TestNoPassword(t *testing.T) {
+	app := &appsapi.CloudManager{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "cm"}}
+	app.Spec.DB.RootPass = "geheim"
+	all := []revisions.Revision{
+		{Number: 1, Spec: revisions.Spec{"db": map[string]any{"rootPass": "geheim"}}},
+		{Number: 2, Spec: revisions.Spec{"db": map[string]any{"rootPass": "anders"}}},
+	}
+	for _, format := range []string{"table", "wide", "json", "yaml"} {
+		var out bytes.Buffer
+		to, o := cli.Terminal{Writer: &out}, cli.Output{Format: format}
+		for _, err := range []error{printList(o, listOf(app, all), now, to), printSpec(o, app, all, 1, to), printDiff(o, app, all, "1,2", to), printDiff(o, app, all, "1", to)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !strings.Contains(out.String(), "(hidden)") || strings.Contains(out.String(), "geheim") || strings.Contains(out.String(), "anders") {
+			t.Errorf("-o %s prints\n%s", format, out.String())
+		}
+	}
+}
