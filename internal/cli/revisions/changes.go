@@ -209,7 +209,7 @@ func (c Change) Words() string {
 	if path != "" {
 		path += " "
 	}
-	before, after := short(c.Before), short(c.After)
+	before, after := Short(c.Before), Short(c.After)
 	switch {
 	case c.Before == nil && after != "" && c.Path != "":
 		return path + "set to " + after
@@ -233,8 +233,8 @@ func (c Change) Words() string {
 // maxShort is what fits beside a path.
 const maxShort = 80
 
-// short is a value in a few characters, or nothing if it does not fit.
-func short(value any) string {
+// Short is a value in a few characters, or nothing if it does not fit.
+func Short(value any) string {
 	var text string
 	switch v := value.(type) {
 	case nil:
@@ -266,7 +266,7 @@ func short(value any) string {
 // shortEntry is an entry with one value beside its name, for example a variable.
 func shortEntry(entry map[string]any) string {
 	if value, ok := entry["value"].(string); ok && len(entry) == 2 && entry["name"] != nil {
-		return short(value)
+		return Short(value)
 	}
 	return ""
 }

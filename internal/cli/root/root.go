@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/list"
 	"github.com/holdfast-dev/holdfast/internal/cli/logs"
 	"github.com/holdfast-dev/holdfast/internal/cli/plan"
+	"github.com/holdfast-dev/holdfast/internal/cli/rollback"
 	"github.com/holdfast-dev/holdfast/internal/cli/status"
 	"github.com/holdfast-dev/holdfast/internal/cli/tree"
 	"github.com/holdfast-dev/holdfast/internal/cli/watch"
@@ -52,6 +53,7 @@ func Command(build string) *cobra.Command {
 		find.Command(env),
 		logs.Command(env),
 		history.Command(env),
+		rollback.Command(env),
 	)
 	return cmd
 }

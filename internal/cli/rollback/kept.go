@@ -1,0 +1,146 @@
+package rollback
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/holdfast-dev/holdfast/internal/cli/revisions"
+)
+
+// rule is a field that going back leaves as it is now. In a path, components[name] stands for
+// each component, matched by its name; a path that ends so keeps which entries there are.
+type rule struct {
+	path string
+	// storage rules do not hold for what the operator has refused: nothing of it exists.
+	storage bool
+}
+
+// kept is everything that going back must not change: what volumes are, the data format that
+// a database server has brought them to, how they are opened, and what somebody has asked to
+// be done once. A new kind of component with data gets its lines here, and its name in known.
+//
+// Fields beside those that a revision remembers, such as deletionPolicy and suspend, are not
+// touched anyway. An image is restored where it is a program's; not where it is a database's,
+// which must never be started with an older version than its files.
+var kept = map[string][]rule{
+	"AppStack": {
+		{path: "components[name].suspend"},
+		{path: "components[name].service.update.restartedAt"},
+		{path: "components[name].stateful.update.restartedAt"},
+		{path: "components[name].stateful.credentials[key].secretRef"},
+		{path: "components[name].stateful.storage[name]", storage: true},
+		{path: "components[name].stateful.storage[name].size", storage: true},
+		{path: "components[name].stateful.storage[name].className", storage: true},
+		{path: "components[name].stateful.storage[name].accessMode", storage: true},
+	},
+	"CloudManager": {
+		{path: "db.rootPass"},
+		{path: "db.rootPasswordSecretRef"},
+		{path: "db.rotation"},
+		{path: "db.statefulSet.image"},
+		{path: "db.statefulSet.storage", storage: true},
+	},
+}
+
+// known are the fields of a component. With one that is not known there may be data that no
+// rule is about.
+var known = []string{"name", "resourceName", "renamedFrom", "dependsOn", "bindings", "suspend", "service", "stateful", "job"}
+
+// types are those of them of which a component has exactly one.
+var types = []string{"service", "stateful", "job"}
+
+// keep makes a spec have what it has now wherever a rule says so. refused are the components
+// whose storage is not kept.
+func keep(kind string, target, now revisions.Spec, refused []string) {
+	for _, r := range kept[kind] {
+		if r.storage && kind == "CloudManager" && slices.Contains(refused, "db") {
+			continue
+		}
+		from := now
+		if r.storage && kind == "AppStack" {
+			from = maps.Clone(now)
+			from["components"] = slices.DeleteFunc(slices.Clone(entries(now, "components")), func(c any) bool {
+				return slices.Contains(refused, name(c))
+			})
+		}
+		carry(target, from, strings.Split(r.path, "."))
+	}
+}
+
+// carry copies what a path leads to, and its absence.
+func carry(into, from map[string]any, path []string) {
+	field, key, isList := strings.Cut(strings.TrimSuffix(path[0], "]"), "[")
+	switch last := len(path) == 1; {
+	case isList && last:
+		carryEntries(into, from, field, key)
+	case isList:
+		for _, entry := range entries(into, field) {
+			if same := find(entries(from, field), key, entry.(map[string]any)[key]); same != nil {
+				carry(entry.(map[string]any), same, path[1:])
+			}
+		}
+	case last:
+		if value, ok := from[field]; ok {
+			into[field] = runtime.DeepCopyJSONValue(value)
+		} else {
+			delete(into, field)
+		}
+	default:
+		inside, _ := into[field].(map[string]any)
+		fromInside, ok := from[field].(map[string]any)
+		if inside == nil && !ok {
+			return
+		}
+		if inside == nil {
+			inside = map[string]any{}
+		}
+		carry(inside, fromInside, path[1:])
+		if into[field] = inside; len(inside) == 0 {
+			delete(into, field)
+		}
+	}
+}
+
+// carryEntries keeps which entries a list has. Those that are there in both are taken as they
+// are in into.
+func carryEntries(into, from map[string]any, field, key string) {
+	if into[field] == nil && from[field] == nil {
+		return
+	}
+	var out []any
+	for _, entry := range entries(from, field) {
+		m := entry.(map[string]any)
+		if same := find(entries(into, field), key, m[key]); same != nil {
+			m = same
+		}
+		out = append(out, runtime.DeepCopyJSONValue(m))
+	}
+	into[field] = out
+}
+
+// entries are the objects of a list.
+func entries(of map[string]any, field string) []any {
+	list, _ := of[field].([]any)
+	return slices.DeleteFunc(slices.Clone(list), func(e any) bool {
+		_, isMap := e.(map[string]any)
+		return !isMap
+	})
+}
+
+func find(list []any, key string, value any) map[string]any {
+	for _, entry := range list {
+		if m, ok := entry.(map[string]any); ok && m[key] == value {
+			return m
+		}
+	}
+	return nil
+}
+
+func name(component any) string {
+	m, _ := component.(map[string]any)
+	n, _ := m["name"].(string)
+	return n
+}

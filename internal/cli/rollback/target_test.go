@@ -1,0 +1,247 @@
+package rollback
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/revisions"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func parsed(t *testing.T, text string) revisions.Spec {
+	t.Helper()
+	content, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out revisions.Spec
+	if err := utiljson.Unmarshal(content, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// shop is an application with a spec and earlier ones.
+func shop(t *testing.T, app cli.Application, now string, earlier ...string) back {
+	t.Helper()
+	app.SetNamespace("prod")
+	app.SetName("shop")
+	b := back{app: app, now: parsed(t, now)}
+	for i, spec := range earlier {
+		b.all = append(b.all, revisions.Revision{Number: int64(i + 1), Healthy: true, Spec: parsed(t, spec)})
+	}
+	return b
+}
+
+// with wraps components.
+func with(components ...string) string { return "{components: [" + strings.Join(components, ", ") + "]}" }
+
+func TestTarget(t *testing.T) {
+	const web1, web2 = `{name: web, service: {image: "web:1"}}`, `{name: web, service: {image: "web:2"}}`
+	db := func(size string) string {
+		return `{name: db, stateful: {image: "db:1", storage: [{name: data, mountPath: /d, size: ` + size + `}]}}`
+	}
+	cases := map[string]struct {
+		now     string
+		earlier []string // going back is to the first
+		refused []string
+		want    string
+		notes   string
+	}{
+		"an image": {now: with(web2), earlier: []string{with(web1)}, want: with(web1)},
+		"what is not remembered stays": {
+			now: `{suspend: true, deletionPolicy: Delete, revisionHistoryLimit: 3, fromTheFuture: 1, components: [` + web2 + `]}`, earlier: []string{with(web1)},
+			want: `{suspend: true, deletionPolicy: Delete, revisionHistoryLimit: 3, fromTheFuture: 1, components: [` + web1 + `]}`,
+		},
+		"a component stays suspended, and is not suspended again": {
+			now:     with(`{name: a, suspend: true, service: {image: "2"}}`, `{name: b, service: {image: "2"}}`),
+			earlier: []string{with(`{name: a, service: {image: "1"}}`, `{name: b, suspend: true, service: {image: "1"}}`, `{name: c, suspend: true, service: {image: "1"}}`)},
+			want:    with(`{name: a, suspend: true, service: {image: "1"}}`, `{name: b, service: {image: "1"}}`, `{name: c, service: {image: "1"}}`),
+		},
+		"a restart is not undone, which would be another one": {
+			now:     with(`{name: a, service: {image: "2", update: {restartedAt: later}}}`, `{name: b, service: {image: "2", update: {maxSurge: 2}}}`),
+			earlier: []string{with(`{name: a, service: {image: "1"}}`, `{name: b, service: {image: "1", update: {restartedAt: before}}}`)},
+			want:    with(`{name: a, service: {image: "1", update: {restartedAt: later}}}`, `{name: b, service: {image: "1"}}`),
+		},
+		"volumes stay what they are, where they are mounted does not": {
+			now:     with(`{name: db, stateful: {image: "db:2", storage: [{name: data, mountPath: /new, size: 2Gi, className: fast}, {name: log, mountPath: /log, size: 1Gi}]}}`),
+			earlier: []string{with(`{name: db, stateful: {image: "db:1", storage: [{name: tmp, mountPath: /tmp, size: 1Gi}, {name: data, mountPath: /old, size: 1Gi, accessMode: ReadWriteMany}]}}`)},
+			want:    with(`{name: db, stateful: {image: "db:1", storage: [{name: data, mountPath: /old, size: 2Gi, className: fast}, {name: log, mountPath: /log, size: 1Gi}]}}`),
+		},
+		"storage that was refused does not stay": {
+			now: with(db("512Mi"), `{name: kv, stateful: {image: "2", storage: [{name: data, mountPath: /d, size: 3Gi}]}}`), refused: []string{"db"},
+			earlier: []string{with(db("1Gi"), `{name: kv, stateful: {image: "2", storage: [{name: data, mountPath: /d, size: 1Gi}]}}`)},
+			want:    with(db("1Gi"), `{name: kv, stateful: {image: "2", storage: [{name: data, mountPath: /d, size: 3Gi}]}}`),
+		},
+		"where a password comes from stays": {
+			now:     with(`{name: db, stateful: {image: "db:2", credentials: [{key: password, env: B, secretRef: {name: new, key: p}}]}}`),
+			earlier: []string{with(`{name: db, stateful: {image: "db:1", credentials: [{key: password, env: A}]}}`)},
+			want:    with(`{name: db, stateful: {image: "db:1", credentials: [{key: password, env: A, secretRef: {name: new, key: p}}]}}`),
+		},
+		"the name by which data is found stays": {
+			now:     with(`{name: db, resourceName: new, stateful: {image: "db:2"}}`, `{name: web, resourceName: new, service: {image: "2"}}`),
+			earlier: []string{with(`{name: db, stateful: {image: "db:1"}}`, `{name: web, service: {image: "1"}}`)},
+			want:    with(`{name: db, resourceName: new, stateful: {image: "db:1"}}`, `{name: web, service: {image: "1"}}`),
+		},
+		"a component with data was added since": {
+			now: with(web1, db("1Gi")), earlier: []string{with(web1)}, want: with(web1),
+			notes: `"db" is not in revision 1: its pods end. Its volumes and credentials are kept, and found again when it is added again.`,
+		},
+		"one was removed since, after it had grown": {
+			now: with(web1), earlier: []string{with(web1, db("1Gi")), with(web1, db("3Gi")), with(web1, db("2Gi")), with(web1)}, want: with(web1, db("3Gi")),
+			notes: `"db" is added again and finds the data that was kept of it: PersistentVolumeClaim data-shop-db-0.`,
+		},
+		"one of which nothing is left": {
+			now: with(web1), earlier: []string{with(web1, `{name: kv, stateful: {image: x, storage: [{name: data, mountPath: /d, size: 1Gi}]}}`)},
+			want:  with(web1, `{name: kv, stateful: {image: x, storage: [{name: data, mountPath: /d, size: 1Gi}]}}`),
+			notes: `"kv" is added again. status.retained names no data of it, so it starts with new, empty volumes.`,
+		},
+		"one was renamed since, twice": {
+			now:     with(strings.Replace(db("2Gi"), "name: db", "name: store, renamedFrom: database", 1)),
+			earlier: []string{with(db("1Gi")), with(strings.Replace(db("1Gi"), "name: db", "name: database, renamedFrom: db", 1))},
+			want:    with(strings.Replace(db("2Gi"), "name: db", "name: db, renamedFrom: store", 1)),
+			notes:   `"store" is called "db" again; renamedFrom says so, and what it has stays its own.`,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			app := &appsapi.AppStack{}
+			app.Status.Retained = []appsapi.Retained{{Kind: "PersistentVolumeClaim", Name: "data-shop-db-0", Component: "db"}}
+			for _, c := range tc.refused {
+				app.Status.Components = append(app.Status.Components, appsapi.ComponentStatus{Name: c, Reason: "StorageRefused"})
+			}
+			b := shop(t, app, tc.now, tc.earlier...)
+			before := parsed(t, tc.now)
+			d, err := b.to(b.all[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(parsed(t, tc.want), d.spec); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+			if got := strings.Join(d.notes, "\n"); got != tc.notes {
+				t.Errorf("notes\n%s\nwant\n%s", got, tc.notes)
+			}
+			if diff := cmp.Diff(before, b.now); diff != "" {
+				t.Errorf("the spec of now was changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCloudManagerKeepsItsDatabase(t *testing.T) {
+	const now = `{deletionPolicy: Delete, front: {deployment: {image: "f:2", replicas: 2}}, identity: {deployment: {image: "i:2"}},
+	  db: {rootPass: geheim, statefulSet: {image: "mariadb:11", name: new, storage: {size: 2Gi, class: fast}}}}`
+	const earlier = `{front: {deployment: {image: "f:1"}}, identity: {deployment: {image: "i:1"}},
+	  db: {rootPasswordSecretRef: {name: s, key: k}, statefulSet: {image: "mariadb:10", name: old, storage: {size: 1Gi}}}}`
+	const want = `{deletionPolicy: Delete, front: {deployment: {image: "f:1"}}, identity: {deployment: {image: "i:1"}},
+	  db: {rootPass: geheim, statefulSet: {image: "mariadb:11", name: old, storage: {size: 2Gi, class: fast}}}}`
+	app := &appsapi.CloudManager{}
+	b := shop(t, app, now, earlier)
+	d, err := b.to(b.all[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(parsed(t, want), d.spec); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+	app.Status.Components = []appsapi.ComponentStatus{{Name: "db", Reason: "StorageRefused"}}
+	if d, err = b.to(b.all[0]); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(parsed(t, strings.Replace(want, "size: 2Gi, class: fast", "size: 1Gi", 1)), d.spec); diff != "" {
+		t.Errorf("spec with refused storage (-want +got):\n%s", diff)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	cases := map[string]struct{ now, earlier, want string }{
+		"data would be deleted": {
+			now:     `{deletionPolicy: Delete, components: [{name: web, service: {image: x}}, {name: db, stateful: {image: x}}]}`,
+			earlier: `{components: [{name: web, service: {image: x}}]}`,
+			want:    `revision 1 has no component "db", and deletionPolicy Delete would delete its data with it; keep the data first: kubectl patch appstack shop -n prod --type=merge -p '{"spec":{"deletionPolicy":"Retain"}}'`,
+		},
+		"another type": {
+			now: `{components: [{name: a, service: {image: x}}]}`, earlier: `{components: [{name: a, job: {image: x}}]}`,
+			want: `component "a" is of type service now and was of type job in revision 1, and one cannot become the other; remove it from the spec first, which keeps its data with deletionPolicy Retain, and go back then`,
+		},
+		"a component of a later version": {
+			now: `{components: [{name: a, database: {engine: MariaDB}}]}`, earlier: `{components: [{name: a, service: {image: x}}]}`,
+			want: `component "a" of AppStack prod/shop has a field "database", which this version of the plugin does not know, so it cannot tell what to keep; use the version of the operator, which kubectl holdfast version prints`,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := shop(t, &appsapi.AppStack{}, tc.now, tc.earlier)
+			if _, err := b.to(b.all[0]); err == nil || err.Error() != tc.want {
+				t.Errorf("got  %v\nwant %s", err, tc.want)
+			}
+		})
+	}
+}
+
+// Without a number it is the newest healthy one with which anything would be different.
+func TestChoose(t *testing.T) {
+	web := func(image, more string) string { return with(`{name: web` + more + `, service: {image: "` + image + `"}}`) }
+	b := shop(t, &appsapi.AppStack{}, web("3", ", suspend: true"), web("1", ""), web("2", ""), web("4", ""), web("3", ""), web("3", ", suspend: true"))
+	b.all[2].Healthy, b.all[4].Current = false, true
+	for number, want := range map[int64]int64{0: 2, 3: 3, 1: 1} {
+		d, err := b.choose(number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.to.Number != want {
+			t.Errorf("asked for %d: got revision %d, want %d", number, d.to.Number, want)
+		}
+	}
+	if _, err := b.choose(9); err == nil {
+		t.Error("revision 9 does not exist")
+	}
+	b.all = b.all[2:]
+	const want = "AppStack prod/shop has no earlier revision with which everything was ready and anything would be different; choose one with --to-revision: kubectl holdfast history shop -n prod lists them"
+	if _, err := b.choose(0); err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestPrint(t *testing.T) {
+	b := shop(t, &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{}},
+		with(`{name: db, stateful: {image: "db:2", storage: [{name: data, mountPath: /d, size: 2Gi, className: fast}]}}`, `{name: cache, stateful: {image: "kv:1", storage: [{name: data, mountPath: /d, size: 1Gi}]}}`, `{name: web, service: {image: "web:2", update: {restartedAt: "2026-03-04T10:00:00Z"}}}`),
+		with(`{name: db, stateful: {image: "db:1", storage: [{name: data, mountPath: /d, size: 1Gi}]}}`, `{name: web, service: {image: "web:1", replicas: 3}}`))
+	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	b.all[0].Created = now.Add(-50 * time.Hour)
+	d, err := b.to(b.all[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, width := range map[string]int{"plan.txt": 0, "plan-narrow.txt": 60} {
+		var out bytes.Buffer
+		d.print(b.app, now, cli.Terminal{Writer: &out, Width: width})
+		file = filepath.Join("testdata", file)
+		if *update {
+			if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), out.String()); diff != "" {
+			t.Errorf("%s (-want +got); if it is meant, go test ./internal/cli/rollback -short -update:\n%s", file, diff)
+		}
+	}
+}
