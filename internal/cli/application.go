@@ -113,7 +113,7 @@ func Find(ctx context.Context, c client.Reader, namespace string, args []string)
 		if kind != "" {
 			what = kind
 		}
-		return nil, fmt.Errorf("there is no %s %s in namespace %s; kubectl holdfast list -A shows all applications", what, name, namespace)
+		return nil, &NotFoundError{fmt.Sprintf("there is no %s %s in namespace %s; kubectl holdfast list -A shows all applications", what, name, namespace)}
 	case 1:
 		return found[0], nil
 	}
@@ -123,6 +123,11 @@ func Find(ctx context.Context, c client.Reader, namespace string, args []string)
 	}
 	return nil, fmt.Errorf("several applications of namespace %s are called %s; say which one: %s", namespace, name, strings.Join(names, " or "))
 }
+
+// NotFoundError says that there is no such application.
+type NotFoundError struct{ sentence string }
+
+func (e *NotFoundError) Error() string { return e.sentence }
 
 func parse(args []string) (kind, name string, err error) {
 	switch len(args) {

@@ -27,11 +27,7 @@ func (e *Env) CompleteApplication(cmd *cobra.Command, args []string, typed strin
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	ctx := cmd.Context()
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	ctx, cancel := context.WithTimeout(ctx, completionWithin)
+	ctx, cancel := context.WithTimeout(completionContext(cmd), completionWithin)
 	defer cancel()
 	return completions(listNames(ctx, c, namespace), args, typed), cobra.ShellCompDirectiveNoFileComp
 }
@@ -95,4 +91,37 @@ func completions(names [][]string, args []string, typed string) []string {
 	}
 	slices.Sort(out)
 	return slices.DeleteFunc(out, func(word string) bool { return !strings.HasPrefix(word, typed) })
+}
+
+// CompleteComponent completes the flag --component of a verb about one application.
+func (e *Env) CompleteComponent(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	namespace, err := e.Namespace()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	c, err := e.Client()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(completionContext(cmd), completionWithin)
+	defer cancel()
+	app, err := Find(ctx, c, namespace, args)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, component := range Components(app) {
+		if strings.HasPrefix(component.Name, typed) {
+			out = append(out, component.Name)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completionContext is that of the command, which has none while words are completed.
+func completionContext(cmd *cobra.Command) context.Context {
+	if ctx := cmd.Context(); ctx != nil {
+		return ctx
+	}
+	return context.Background()
 }

@@ -11,8 +11,11 @@ import (
 	"golang.org/x/term"
 )
 
-// IsTerminal says whether a person sits at an input.
-func IsTerminal(in io.Reader) bool {
+// CanAsk says whether a person sits at an input.
+func (e *Env) CanAsk(in io.Reader) bool {
+	if e.Person != nil {
+		return e.Person(in)
+	}
 	f, ok := in.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -41,6 +41,8 @@ type Env struct {
 	Colour string
 	// Now is the time that ages are counted from.
 	Now func() time.Time
+	// Person says whether somebody sits at an input and can be asked; nil means at a terminal.
+	Person func(in io.Reader) bool
 }
 
 // Namespace is the one that the user works in.
@@ -77,6 +79,16 @@ func (e *Env) Client() (client.Client, error) {
 		return nil, err
 	}
 	return NewClient(c, nil)
+}
+
+// Watcher is a client that also tells what happens.
+func (e *Env) Watcher() (client.WithWatch, error) {
+	c, err := e.Config()
+	if err != nil {
+		return nil, err
+	}
+	scheme := Scheme()
+	return client.NewWithWatch(c, client.Options{Scheme: scheme, Mapper: mapper(scheme)})
 }
 
 // NewClient makes a client that knows its kinds already. A nil http.Client means a new one.

@@ -47,7 +47,9 @@ func shop(t *testing.T, app cli.Application, now string, earlier ...string) back
 }
 
 // with wraps components.
-func with(components ...string) string { return "{components: [" + strings.Join(components, ", ") + "]}" }
+func with(components ...string) string {
+	return "{components: [" + strings.Join(components, ", ") + "]}"
+}
 
 func TestTarget(t *testing.T) {
 	const web1, web2 = `{name: web, service: {image: "web:1"}}`, `{name: web, service: {image: "web:2"}}`
@@ -195,7 +197,9 @@ func TestRefusals(t *testing.T) {
 
 // Without a number it is the newest healthy one with which anything would be different.
 func TestChoose(t *testing.T) {
-	web := func(image, more string) string { return with(`{name: web` + more + `, service: {image: "` + image + `"}}`) }
+	web := func(image, more string) string {
+		return with(`{name: web` + more + `, service: {image: "` + image + `"}}`)
+	}
 	b := shop(t, &appsapi.AppStack{}, web("3", ", suspend: true"), web("1", ""), web("2", ""), web("4", ""), web("3", ""), web("3", ", suspend: true"))
 	b.all[2].Healthy, b.all[4].Current = false, true
 	for number, want := range map[int64]int64{0: 2, 3: 3, 1: 1} {

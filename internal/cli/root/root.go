@@ -15,8 +15,10 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/list"
 	"github.com/holdfast-dev/holdfast/internal/cli/logs"
 	"github.com/holdfast-dev/holdfast/internal/cli/plan"
+	"github.com/holdfast-dev/holdfast/internal/cli/restart"
 	"github.com/holdfast-dev/holdfast/internal/cli/rollback"
 	"github.com/holdfast-dev/holdfast/internal/cli/status"
+	"github.com/holdfast-dev/holdfast/internal/cli/suspend"
 	"github.com/holdfast-dev/holdfast/internal/cli/tree"
 	"github.com/holdfast-dev/holdfast/internal/cli/watch"
 	"github.com/holdfast-dev/holdfast/internal/cli/why"
@@ -54,6 +56,9 @@ func Command(build string) *cobra.Command {
 		logs.Command(env),
 		history.Command(env),
 		rollback.Command(env),
+		suspend.Command(env),
+		suspend.ResumeCommand(env),
+		restart.Command(env),
 	)
 	return cmd
 }

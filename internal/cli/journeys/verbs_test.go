@@ -1,0 +1,127 @@
+package journeys_test
+
+import (
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
+)
+
+func init() {
+	stories["suspend: a stack and a component"] = suspends
+	stories["suspend: the other kinds"] = suspendsOthers
+	stories["restart: a stack"] = restarts
+	stories["restart: the other kinds"] = restartsOthers
+}
+
+const three = `
+components:
+- {name: migrate, job: {image: "shop/migrate:done"}}
+- {name: db, stateful: {image: "shop/db:1", storage: [{name: data, mountPath: /data, size: 1Gi}]}}
+- {name: web, service: {image: "shop/web:1", update: {maxSurge: 2}}}
+`
+
+func (w *world) ready() string { return w.Condition(w.named(), "Ready") }
+
+func suspends(w *world) {
+	w.create(three)
+	w.becomesReady()
+	title := fmt.Sprintf("AppStack %s/shop", w.NS)
+	resume := "kubectl holdfast resume shop -n " + w.NS
+	const means = "what runs keeps running; nothing is repaired or updated. To go on: "
+	w.Expect(w.does("suspend", "shop")).To(Equal(title + " is suspended: " + means + resume + "\n"))
+	w.Eventually(w.ready, "60s", "50ms").Should(HavePrefix("True/Suspended"))
+	generation := w.stack().Generation
+	w.Expect(w.does("suspend", "shop")).To(Equal(title + " is suspended already: " + means + resume + "\n"))
+	w.Expect(w.stack().Generation).To(Equal(generation))
+
+	component := fmt.Sprintf("Component %q of %s", "web", title)
+	w.Expect(w.does("suspend", "shop", "--component", "web")).To(Equal(component + " is suspended: " + means + resume + " --component web\n"))
+	w.Expect(w.does("resume", "shop")).To(Equal(title + " is no longer suspended: what changed meanwhile is repaired and applied now, apart from what is suspended on its own: web. To go on there, too: " + resume + " --component web\n"))
+	w.Eventually(w.ready, "60s", "50ms").Should(Equal("True/Reconciled: Everything runs as declared; suspended: 1 of 3 components"))
+	w.does("suspend", "shop")
+	w.Expect(w.does("resume", "shop", "--component", "web")).To(Equal(component + " is no longer suspended, but the whole application is, so nothing happens to it. To go on: " + resume + "\n"))
+	w.Expect(w.does("resume", "shop")).To(Equal(title + " is no longer suspended: what changed meanwhile is repaired and applied now. Follow it: kubectl holdfast wait shop -n " + w.NS + "\n"))
+	w.becomesReady()
+	w.Expect(w.does("resume", "shop")).To(Equal(title + " is not suspended; nothing to do.\n"))
+	a := w.plugin("suspend", "shop", "--component", "webb")
+	w.Expect(a.err).To(MatchError(title + ` has no component "webb"; it has migrate, db, web`))
+}
+
+func suspendsOthers(w *world) {
+	app := sample(w, "appservice.yaml", &appsapi.AppService{})
+	w.BecomesReady(app)
+	w.does("suspend", app.Name)
+	w.Eventually(func() string { return w.Condition(app, "Ready") }, "60s", "50ms").Should(HavePrefix("True/Suspended"))
+	w.does("resume", "appservice", app.Name)
+	w.BecomesReady(app)
+	w.Expect(w.plugin("suspend", app.Name, "--component", "web").err).To(MatchError(fmt.Sprintf("AppService %s/%s has no components; leave --component out", w.NS, app.Name)))
+	cm := sample(w, "cloudmanager.yaml", &appsapi.CloudManager{})
+	a := w.plugin("suspend", cm.Name)
+	w.Expect(a.err).To(MatchError(HavePrefix(fmt.Sprintf("CloudManager %s/%s cannot be suspended: its kind has no field for that; ", w.NS, cm.Name))))
+	w.Expect(a.code).To(Equal(1))
+}
+
+// pods are the UIDs of the pods of a component.
+func (w *world) pods(component string) []types.UID {
+	w.Helper()
+	var list corev1.PodList
+	w.Expect(w.List(w.Context(), &list, client.InNamespace(w.NS))).To(Succeed())
+	var out []types.UID
+	for i := range list.Items {
+		if p := &list.Items[i]; p.DeletionTimestamp == nil && strings.HasPrefix(p.Name, "shop-"+component+"-") {
+			out = append(out, p.UID)
+		}
+	}
+	return out
+}
+
+func restarts(w *world) {
+	w.create(three)
+	w.becomesReady()
+	web, db, jobs := w.pods("web"), w.pods("db"), w.jobs()
+	w.Expect(w.does("restart", "shop", "--component", "web")).To(Equal(fmt.Sprintf("AppStack %s/shop restarts: web. Follow it: kubectl holdfast wait shop -n %[1]s\n", w.NS)))
+	w.becomesReady()
+	w.Eventually(func() []types.UID { return w.pods("web") }, "60s", "50ms").Should(And(HaveLen(1), Not(Equal(web))))
+	w.Expect(w.pods("db")).To(Equal(db))
+	w.Expect(w.stack().Spec.Components[2].Service.Update.MaxSurge.String()).To(Equal("2"), "the rest of update stays")
+	w.Expect(w.stack().Spec.Components[2].Service.Update.RestartedAt).To(MatchRegexp(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`))
+
+	w.Expect(w.does("restart", "shop")).To(HavePrefix(fmt.Sprintf("AppStack %s/shop restarts: db, web. Left out: jobs do not run again (migrate). Follow it", w.NS)))
+	w.becomesReady()
+	w.Eventually(func() []types.UID { return w.pods("db") }, "60s", "50ms").Should(And(HaveLen(1), Not(Equal(db))))
+	w.Expect(w.jobs()).To(Equal(jobs))
+	a := w.plugin("restart", "shop", "--component", "migrate")
+	w.Expect(a.err).To(MatchError(fmt.Sprintf("AppStack %s/shop has nothing that could restart: jobs do not run again (migrate); change the spec of a job to run it again", w.NS)))
+
+	w.does("suspend", "shop", "--component", "web")
+	w.Expect(w.does("restart", "shop")).To(HaveSuffix(" Suspended, so only after kubectl holdfast resume: web.\n"))
+}
+
+func restartsOthers(w *world) {
+	app := sample(w, "appservice.yaml", &appsapi.AppService{})
+	w.BecomesReady(app)
+	w.Expect(w.does("restart", app.Name)).To(HavePrefix(fmt.Sprintf("AppService %s/%s restarts. Follow it", w.NS, app.Name)))
+	w.BecomesReady(app)
+	d := stage.Find(w.World, &appsv1.Deployment{ObjectMeta: w.meta(app.Name)})
+	w.Expect(d.Spec.Template.Annotations).To(HaveKeyWithValue("apps.holdfast.dev/restarted-at", app.Spec.Update.RestartedAt))
+
+	cm := sample(w, "cloudmanager.yaml", &appsapi.CloudManager{})
+	w.BecomesReady(cm)
+	w.Expect(w.plugin("restart", cm.Name).err).To(MatchError(HaveSuffix("; restart its children, which the operator lets happen: kubectl rollout restart statefulset/cm-db deployment/cm-identity deployment/ake-front -n " + w.NS)))
+	w.Expect(w.plugin("restart", cm.Name, "--component", "front").err).To(MatchError(HaveSuffix(": kubectl rollout restart deployment/ake-front -n " + w.NS)))
+	// It does let it happen.
+	front := &appsv1.Deployment{ObjectMeta: w.meta("ake-front")}
+	w.Expect(w.Patch(w.Context(), front, client.RawPatch(types.StrategicMergePatchType,
+		[]byte(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"now"}}}}}`)))).To(Succeed())
+	w.FallsSilent("ake-front")
+	w.Expect(stage.Find(w.World, front).Spec.Template.Annotations).To(HaveKey("kubectl.kubernetes.io/restartedAt"))
+	w.Expect(front.Annotations["deployment.kubernetes.io/revision"]).To(Equal("2"))
+}
