@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/status"
 	"github.com/holdfast-dev/holdfast/internal/cli/suspend"
 	"github.com/holdfast-dev/holdfast/internal/cli/tree"
+	"github.com/holdfast-dev/holdfast/internal/cli/wait"
 	"github.com/holdfast-dev/holdfast/internal/cli/watch"
 	"github.com/holdfast-dev/holdfast/internal/cli/why"
 )
@@ -59,6 +60,7 @@ func Command(build string) *cobra.Command {
 		suspend.Command(env),
 		suspend.ResumeCommand(env),
 		restart.Command(env),
+		wait.Command(env),
 	)
 	return cmd
 }
