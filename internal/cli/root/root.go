@@ -10,6 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/doctor"
 	"github.com/holdfast-dev/holdfast/internal/cli/find"
 	"github.com/holdfast-dev/holdfast/internal/cli/history"
 	"github.com/holdfast-dev/holdfast/internal/cli/list"
@@ -61,6 +62,7 @@ func Command(build string) *cobra.Command {
 		suspend.ResumeCommand(env),
 		restart.Command(env),
 		wait.Command(env),
+		doctor.Command(env),
 	)
 	return cmd
 }

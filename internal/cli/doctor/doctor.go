@@ -1,0 +1,166 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/holdfast-dev/holdfast/internal/cli"
+)
+
+// Result is what a check found.
+type Result string
+
+// What a check found.
+const (
+	OK      Result = "OK"
+	Problem Result = "PROBLEM"
+	Unknown Result = "UNKNOWN"
+)
+
+// Check is one thing that was looked at.
+type Check struct {
+	Name   string `json:"name"`
+	Result Result `json:"result"`
+	// Message is one sentence, and Fix what to do.
+	Message string `json:"message"`
+	Fix     string `json:"fix,omitempty"`
+}
+
+// Report is the answer for programs.
+type Report struct {
+	cli.Header `json:",inline"`
+	Checks     []Check `json:"checks"`
+}
+
+// patience is how long one question may take: an API server that does not answer is an answer.
+const patience = 15 * time.Second
+
+func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) error {
+	namespace, err := env.Namespace()
+	if err != nil {
+		return err
+	}
+	config, err := env.Config()
+	if err != nil {
+		return err
+	}
+	if config.Timeout == 0 {
+		config.Timeout = patience
+	}
+	e, err := newExamination(config, env, o.namespace, namespace)
+	if err != nil {
+		return err
+	}
+	done := cli.Progress(errOut, "Looking at the installation")
+	err = e.all(ctx)
+	done()
+	if err != nil {
+		return err
+	}
+	return answer(o.output, e.checks, env.Terminal(out))
+}
+
+// answer prints the report and says how it ended.
+func answer(o cli.Output, checks []Check, out cli.Terminal) error {
+	if o.Machine() {
+		if err := o.Print(out, Report{Header: cli.NewHeader("DoctorReport"), Checks: checks}); err != nil {
+			return err
+		}
+	} else {
+		printTable(checks, o.Format == cli.FormatWide, out)
+	}
+	count := map[Result]int{}
+	for _, c := range checks {
+		count[c.Result]++
+	}
+	switch {
+	case count[Problem] > 0:
+		return cli.ErrNotReady
+	case count[Unknown] > 0:
+		return fmt.Errorf("%d of %d checks could not be made; ask somebody with more rights to run this, or use --as", count[Unknown], len(checks))
+	}
+	return nil
+}
+
+func printTable(checks []Check, wide bool, out cli.Terminal) {
+	table := cli.Table{Columns: []string{"CHECK", "RESULT", "WHAT"}}
+	if wide {
+		table.Columns = []string{"CHECK", "RESULT", "FIX", "WHAT"}
+	}
+	for _, c := range checks {
+		row := []string{c.Name, string(c.Result)}
+		switch {
+		case wide:
+			row = append(row, cli.OrNone(c.Fix), c.Message)
+		case c.Fix != "":
+			row = append(row, c.Message+"; "+c.Fix)
+		default:
+			row = append(row, c.Message)
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	table.Paint = func(column int, text string) string {
+		if column != 1 {
+			return text
+		}
+		return out.Paint(map[string]string{string(OK): cli.Good, string(Problem): cli.Bad}[text], text)
+	}
+	table.Print(out)
+}
+
+// examination looks at one installation.
+type examination struct {
+	env     *cli.Env
+	kube    kubernetes.Interface
+	dynamic dynamic.Interface
+	// operator is the namespace of the operator, and caller that of the caller.
+	operator, caller string
+	found            found
+	checks           []Check
+}
+
+// found is what is known about the operator.
+type found struct {
+	// account is the name of its ServiceAccount; empty when there is no operator.
+	account string
+	// namespaces that it looks after; none means all.
+	namespaces []string
+	// leases is where its Lease is; empty when it elects no leader.
+	leases string
+}
+
+func newExamination(config *rest.Config, env *cli.Env, operator, caller string) (*examination, error) {
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w; choose another one with --kubeconfig or --context", err)
+	}
+	other, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &examination{env: env, kube: kube, dynamic: other, operator: operator, caller: caller}, nil
+}
+
+// all makes every check, from what everything else stands on to what is only convenient.
+func (e *examination) all(ctx context.Context) error {
+	if err := e.server(); err != nil {
+		return err
+	}
+	e.kinds(ctx)
+	e.deployment(ctx)
+	e.leader(ctx)
+	e.policies(ctx)
+	e.operatorRights(ctx)
+	e.callerRights(ctx)
+	return nil
+}
+
+func (e *examination) add(name string, result Result, message, fix string) {
+	e.checks = append(e.checks, Check{Name: name, Result: result, Message: message, Fix: fix})
+}

@@ -1,0 +1,123 @@
+package doctor
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-dev/holdfast/internal/cli"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// The rights that are asked for are those that an installation grants.
+func TestRightsAreThoseOfTheRoles(t *testing.T) {
+	content, err := os.ReadFile("../../../config/rbac/role.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted := map[string][]string{}
+	for doc := range strings.SplitSeq(string(content), "\n---\n") {
+		var role rbacv1.ClusterRole // a Role has the same fields
+		if err := yaml.Unmarshal([]byte(doc), &role); err != nil {
+			t.Fatal(err)
+		}
+		granted[role.Kind] = sorted(role.Rules)
+	}
+	if diff := cmp.Diff(granted["ClusterRole"], sorted(slices.Concat(anywhere, everywhere))); diff != "" {
+		t.Errorf("ClusterRole (-config/rbac +asked for):\n%s", diff)
+	}
+	if diff := cmp.Diff(granted["Role"], sorted(athome)); diff != "" {
+		t.Errorf("Role (-config/rbac +asked for):\n%s", diff)
+	}
+	if len(granted["ClusterRole"]) < 50 || len(granted["Role"]) < 5 {
+		t.Errorf("config/rbac was not understood: %v", granted)
+	}
+}
+
+func sorted(rules []rbacv1.PolicyRule) []string {
+	var out []string
+	for _, q := range questions("", rules) {
+		out = append(out, words(&q))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestLearn(t *testing.T) {
+	cases := map[string]struct {
+		account string
+		args    []string
+		want    found
+	}{
+		"as installed":    {account: "holdfast-operator", want: found{account: "holdfast-operator", leases: "home"}},
+		"some namespaces": {args: []string{"--namespaces=a,b", "-v"}, want: found{account: "default", namespaces: []string{"a", "b"}, leases: "home"}},
+		"a Lease elsewhere": {account: "x", args: []string{"--leader-election-namespace=there", "--leader-elect=true"},
+			want: found{account: "x", leases: "there"}},
+		"no leader": {account: "x", args: []string{"--leader-elect=false"}, want: found{account: "x"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "home"}}
+			d.Spec.Template.Spec = corev1.PodSpec{ServiceAccountName: tc.account, Containers: []corev1.Container{{Args: tc.args}}}
+			if diff := cmp.Diff(tc.want, learn(d), cmp.AllowUnexported(found{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	fine := Check{Name: "Kubernetes", Result: OK, Message: "v1.34.1"}
+	bad := Check{Name: "operator", Result: Problem, Message: "there is no Deployment holdfast-system/holdfast-operator", Fix: install}
+	unseen := Check{Name: "leader", Result: Unknown, Message: "not checked: no operator was found", Fix: "see above"}
+	cases := map[string]struct {
+		checks []Check
+		format string
+		width  int
+		code   int
+	}{
+		"fine.txt":    {checks: []Check{fine}, code: 0},
+		"problem.txt": {checks: []Check{fine, bad, unseen}, code: 2},
+		"narrow.txt":  {checks: []Check{fine, bad, unseen}, width: 60, code: 2},
+		"wide.txt":    {checks: []Check{fine, bad, unseen}, format: "wide", code: 2},
+		"unseen.json": {checks: []Check{fine, unseen}, format: "json", code: 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			err := answer(cli.Output{Format: tc.format}, tc.checks, cli.Terminal{Writer: &out, Width: tc.width})
+			if got := cli.ExitCode(err); got != tc.code {
+				t.Errorf("exit code %d (%v), want %d", got, err, tc.code)
+			}
+			file := filepath.Join("testdata", name)
+			if *update {
+				if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), out.String()); diff != "" {
+				t.Errorf("output (-want +got); if it is meant, go test ./internal/cli/doctor -short -update:\n%s", diff)
+			}
+		})
+	}
+	if err := answer(cli.Output{}, []Check{fine, unseen}, cli.Terminal{Writer: &bytes.Buffer{}}); errors.Is(err, cli.ErrNotReady) {
+		t.Error("what could not be looked at is no problem")
+	}
+}

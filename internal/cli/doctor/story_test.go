@@ -1,0 +1,227 @@
+package doctor_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/doctor"
+	"github.com/holdfast-dev/holdfast/internal/cli/root"
+	"github.com/holdfast-dev/holdfast/internal/testutil"
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+)
+
+// clinic is a cluster with somebody who examines it.
+type clinic struct {
+	*testing.T
+	kube       kubernetes.Interface
+	kubeconfig string
+}
+
+// of examines the cluster as a user.
+func (c clinic) of(config *rest.Config) clinic {
+	c.Helper()
+	c.kubeconfig = filepath.Join(c.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(controlplane.Kubeconfig(config), c.kubeconfig); err != nil {
+		c.Fatal(err)
+	}
+	return c
+}
+
+// examine returns the checks by name, and the exit code.
+func (c clinic) examine(args ...string) (map[string]doctor.Check, int) {
+	c.Helper()
+	var out bytes.Buffer
+	cmd := root.Command("v1.2.3")
+	cmd.SetArgs(append([]string{"doctor", "-o", "json", "--kubeconfig", c.kubeconfig}, args...))
+	cmd.SetOut(&out)
+	cmd.SetErr(&bytes.Buffer{})
+	err := cmd.ExecuteContext(c.Context())
+	var report doctor.Report
+	if out.Len() > 0 {
+		if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+			c.Fatal(err)
+		}
+	}
+	checks := map[string]doctor.Check{}
+	for _, check := range report.Checks {
+		checks[check.Name] = check
+		if check.Result != doctor.OK && check.Fix == "" {
+			c.Errorf("%s has no fix", check.Name)
+		}
+	}
+	return checks, cli.ExitCode(err)
+}
+
+// expects compares the checks that are not fine.
+func (c clinic) expects(what string, code int, want map[string]string) {
+	c.Helper()
+	checks, gotCode := c.examine()
+	got := map[string]string{}
+	for name, check := range checks {
+		if check.Result != doctor.OK {
+			got[name] = fmt.Sprintf("%s %s", check.Result, check.Message)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" || gotCode != code || len(checks) != 10 {
+		c.Errorf("%s: exit code %d, want %d; %d checks, want 10; not fine (-want +got):\n%s", what, gotCode, code, len(checks), diff)
+	}
+}
+
+func (c clinic) must(err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+// deploy makes a Deployment like that of the operator. Nobody runs its pods yet.
+func (c clinic) deploy() {
+	c.Helper()
+	labels := map[string]string{"app": "operator"}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "holdfast-operator"}, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+			ServiceAccountName: "holdfast-operator", Containers: []corev1.Container{{Name: "operator", Image: "holdfast/operator:v1.2.3"}},
+		}},
+	}}
+	_, err := c.kube.AppsV1().Deployments(operator.Namespace).Create(c.Context(), d, metav1.CreateOptions{})
+	c.must(err)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "holdfast-operator"}}
+	_, err = c.kube.CoreV1().ServiceAccounts(operator.Namespace).Create(c.Context(), account, metav1.CreateOptions{})
+	c.must(err)
+}
+
+// start plays the pods, and waits for the operator's.
+func (c clinic) start(config *rest.Config) {
+	c.Helper()
+	_, err := podsim.Start(c.Context(), config, podsim.Playing(func(*corev1.Pod) podsim.Behavior { return podsim.Behavior{} }))
+	c.must(err)
+	gomega.NewWithT(c.T).Eventually(func() int32 {
+		d, err := c.kube.AppsV1().Deployments(operator.Namespace).Get(c.Context(), "holdfast-operator", metav1.GetOptions{})
+		c.must(err)
+		return d.Status.ReadyReplicas
+	}, "60s", "50ms").Should(gomega.BeEquivalentTo(1))
+}
+
+func (c clinic) lease(holder string, renewed time.Time) {
+	c.Helper()
+	leases := c.kube.CoordinationV1().Leases(operator.Namespace)
+	_ = leases.Delete(c.Context(), "holdfast-operator", metav1.DeleteOptions{})
+	at := metav1.NewMicroTime(renewed)
+	_, err := leases.Create(c.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "holdfast-operator"},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at}}, metav1.CreateOptions{})
+	c.must(err)
+}
+
+// TestDoctor installs Holdfast bit by bit, and then breaks it.
+func TestDoctor(t *testing.T) {
+	plane := testutil.ControlPlane(t, controlplane.Options{})
+	kube, err := kubernetes.NewForConfig(plane.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := clinic{T: t, kube: kube}.of(plane.Config)
+	absent := map[string]string{
+		"kind AppStack":           "PROBLEM CustomResourceDefinition appstacks.apps.holdfast.dev does not exist",
+		"kind AppService":         "PROBLEM CustomResourceDefinition appservices.apps.holdfast.dev does not exist",
+		"kind CloudManager":       "PROBLEM CustomResourceDefinition cloudmanagers.apps.holdfast.dev does not exist",
+		"operator":                "PROBLEM there is no Deployment holdfast-system/holdfast-operator",
+		"leader":                  "UNKNOWN not checked: no operator was found",
+		"policy keep-data":        "PROBLEM ValidatingAdmissionPolicy holdfast-keep-data does not exist: volumes and passwords can be deleted without a word of confirmation",
+		"policy requester-rights": "PROBLEM ValidatingAdmissionPolicy holdfast-requester-rights does not exist: whoever may write applications can have the operator make what they may not make themselves",
+		"operator's rights":       "UNKNOWN not checked: no operator was found",
+	}
+	c.expects("nothing installed", 2, absent)
+
+	operator.Install(t, plane)
+	c.deploy()
+	gomega.NewWithT(t).Eventually(func() int32 { // or the Deployment itself is new to everybody
+		d, err := kube.AppsV1().Deployments(operator.Namespace).Get(t.Context(), "holdfast-operator", metav1.GetOptions{})
+		c.must(err)
+		return d.Status.UpdatedReplicas
+	}, "60s", "50ms").Should(gomega.BeEquivalentTo(1))
+	c.lease("pod-1", time.Now().Add(-2*time.Minute))
+	c.expects("not started", 2, map[string]string{
+		"operator": "PROBLEM Deployment holdfast-system/holdfast-operator: 0 of 1 ready, image holdfast/operator:v1.2.3, 1 of the current version",
+		"leader":   "PROBLEM pod-1 has Lease holdfast-system/holdfast-operator and has not renewed it for 2m, so nothing is done for any application",
+	})
+	c.start(plane.Config)
+	c.lease("pod-1", time.Now())
+	c.expects("all fine", 0, map[string]string{})
+	checks, _ := c.examine()
+	if got, want := checks["operator"].Message, "1 of 1 ready, image holdfast/operator:v1.2.3, version v1.2.3"; got != want {
+		t.Errorf("operator: got %q, want %q", got, want)
+	}
+	brokenBitByBit(c)
+	strangers(c, plane)
+}
+
+func brokenBitByBit(c clinic) {
+	c.Helper()
+	ctx, forever := c.Context(), metav1.DeleteOptions{}
+	c.lease("", time.Now())
+	c.must(c.kube.RbacV1().RoleBindings(operator.Namespace).Delete(ctx, "holdfast-operator", forever))
+	admission := c.kube.AdmissionregistrationV1()
+	c.must(admission.ValidatingAdmissionPolicyBindings().Delete(ctx, "holdfast-keep-data", forever))
+	_, err := admission.ValidatingAdmissionPolicyBindings().Patch(ctx, "holdfast-requester-rights", "application/merge-patch+json", []byte(`{"spec":{"validationActions":["Warn"]}}`), metav1.PatchOptions{})
+	c.must(err)
+	want := map[string]string{
+		"leader":                  "PROBLEM nobody holds Lease holdfast-system/holdfast-operator, so nothing is done for any application",
+		"policy keep-data":        "PROBLEM ValidatingAdmissionPolicyBinding holdfast-keep-data does not exist, so the policy does nothing: volumes and passwords can be deleted without a word of confirmation",
+		"policy requester-rights": "PROBLEM ValidatingAdmissionPolicyBinding holdfast-requester-rights does not say Deny, so nothing is refused: whoever may write applications can have the operator make what they may not make themselves",
+		"operator's rights":       "PROBLEM ServiceAccount holdfast-system/holdfast-operator may not create events in namespace holdfast-system, create leases.coordination.k8s.io in namespace holdfast-system, get leases.coordination.k8s.io in namespace holdfast-system, patch events in namespace holdfast-system and 1 more",
+	}
+	c.expects("broken", 2, want)
+	c.must(c.kube.CoordinationV1().Leases(operator.Namespace).Delete(ctx, "holdfast-operator", forever))
+	want["leader"] = "PROBLEM there is no Lease holdfast-system/holdfast-operator: no operator has ever led"
+	_, err = c.kube.AppsV1().Deployments(operator.Namespace).Patch(ctx, "holdfast-operator", "application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{})
+	c.must(err)
+	want["operator"] = "PROBLEM Deployment holdfast-system/holdfast-operator is scaled to 0, so nothing is done for any application"
+	c.expects("scaled to 0", 2, want)
+}
+
+// strangers look with fewer rights.
+func strangers(c clinic, plane *controlplane.Plane) {
+	c.Helper()
+	config, err := plane.ConfigFor("jane")
+	c.must(err)
+	checks, code := c.of(config).examine()
+	if code != 2 {
+		c.Errorf("jane: exit code %d, want 2: she may not read pods", code)
+	}
+	for name, want := range map[string]doctor.Check{
+		"kind AppStack":     {Result: doctor.OK, Message: "served as v1alpha1"},
+		"operator":          {Result: doctor.Unknown, Message: `not checked: deployments.apps "holdfast-operator" is forbidden: User "jane" cannot get resource "deployments" in API group "apps" in the namespace "holdfast-system"`},
+		"operator's rights": {Result: doctor.Unknown, Message: "not checked: you may not create subjectaccessreviews.authorization.k8s.io"},
+	} {
+		if got := checks[name]; got.Result != want.Result || got.Message != want.Message {
+			c.Errorf("jane, %s: got %+v, want %+v", name, got, want)
+		}
+	}
+	if got := checks["your rights"]; got.Result != doctor.Problem || !strings.HasPrefix(got.Message, "in namespace default you may not ") {
+		c.Errorf("jane, your rights: got %+v", got)
+	}
+	nowhere := rest.CopyConfig(plane.Config)
+	nowhere.Host = "https://127.0.0.1:1"
+	if checks, code := c.of(nowhere).examine(); code != 1 || len(checks) != 0 {
+		c.Errorf("no API server: exit code %d and %d checks, want 1 and none", code, len(checks))
+	}
+}
