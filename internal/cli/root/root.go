@@ -10,6 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/completion"
 	"github.com/holdfast-dev/holdfast/internal/cli/doctor"
 	"github.com/holdfast-dev/holdfast/internal/cli/find"
 	"github.com/holdfast-dev/holdfast/internal/cli/history"
@@ -21,6 +22,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/status"
 	"github.com/holdfast-dev/holdfast/internal/cli/suspend"
 	"github.com/holdfast-dev/holdfast/internal/cli/tree"
+	"github.com/holdfast-dev/holdfast/internal/cli/version"
 	"github.com/holdfast-dev/holdfast/internal/cli/wait"
 	"github.com/holdfast-dev/holdfast/internal/cli/watch"
 	"github.com/holdfast-dev/holdfast/internal/cli/why"
@@ -63,6 +65,8 @@ func Command(build string) *cobra.Command {
 		restart.Command(env),
 		wait.Command(env),
 		doctor.Command(env),
+		version.Command(env),
+		completion.Command(),
 	)
 	return cmd
 }
