@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -36,26 +37,22 @@ func (e *Env) CompleteApplication(cmd *cobra.Command, args []string, typed strin
 // not be listed has none.
 func listNames(ctx context.Context, c client.Reader, namespace string) [][]string {
 	names := make([][]string, len(Kinds))
-	group, ctx := errgroup.WithContext(ctx)
+	var group errgroup.Group // one that fails does not keep the others from being listed
 	for i, k := range Kinds {
 		group.Go(func() error {
 			list := k.NewList()
-			if c.List(ctx, list, client.InNamespace(namespace)) != nil {
-				return nil
+			if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+				return err
 			}
-			objects, err := meta.ExtractList(list)
-			if err != nil {
-				return nil //nolint:nilerr // completion is a courtesy
-			}
-			for _, o := range objects {
+			return meta.EachListItem(list, func(o runtime.Object) error {
 				if named, ok := o.(metav1.Object); ok {
 					names[i] = append(names[i], named.GetName())
 				}
-			}
-			return nil
+				return nil
+			})
 		})
 	}
-	_ = group.Wait() // nobody returns an error
+	_ = group.Wait() // completion is a courtesy
 	return names
 }
 

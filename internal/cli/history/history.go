@@ -128,15 +128,17 @@ func printDiff(o cli.Output, app cli.Application, all []revisions.Revision, pair
 		return err
 	}
 	d.From = from.Number
-	target, name := revisions.Spec{}, "the spec of now"
+	target, err := revisions.Now(app)
+	if err != nil {
+		return err
+	}
+	name := "the spec of now"
 	if two {
 		to, err := numbered(app, all, second)
 		if err != nil {
 			return err
 		}
 		d.To, target, name = &to.Number, to.Spec, fmt.Sprintf("revision %d", to.Number)
-	} else if target, err = revisions.Now(app); err != nil {
-		return err
 	}
 	d.Changes = append(d.Changes, revisions.Changes(from.Spec, target)...)
 	switch {

@@ -59,7 +59,7 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, s streams)
 		fmt.Fprintln(s.out, "\nNothing was changed; without --dry-run it will be.")
 		return nil
 	}
-	if err := o.confirm(b.app, d, s); err != nil {
+	if err := o.confirm(b.app, s); err != nil {
 		return err
 	}
 	if err := cli.Write(ctx, c, cli.Title(b.app), raw, false); err != nil {
@@ -119,7 +119,7 @@ func (b back) choose(number int64) (*decision, error) {
 		cli.Title(b.app), b.app.GetName(), b.app.GetNamespace())
 }
 
-func (o options) confirm(app cli.Application, d *decision, s streams) error {
+func (o options) confirm(app cli.Application, s streams) error {
 	switch {
 	case o.yes:
 		return nil

@@ -1,12 +1,14 @@
 package rollback
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/cli"
@@ -77,17 +79,41 @@ func different(kind string, before, after revisions.Spec) ([]revisions.Change, e
 	return revisions.Changes(a, b), nil
 }
 
-// understood refuses what this version of the plugin does not know: it may have data, and the
+// understood refuses what this version of the plugin does not know wherever there is data: the
 // rules would not be about it.
 func (b back) understood(spec revisions.Spec) error {
+	if _, ok := b.app.(*appsapi.CloudManager); ok {
+		return b.knows("db", spec["db"], &appsapi.CloudManagerDatabase{})
+	}
 	for _, c := range entries(spec, "components") {
 		for field := range c.(map[string]any) {
 			if !slices.Contains(known, field) {
-				return fmt.Errorf("component %q of %s has a field %q, which this version of the plugin does not know, so it cannot tell what to keep; use the version of the operator, which kubectl holdfast version prints", name(c), cli.Title(b.app), field)
+				return b.unknown(name(c), field)
+			}
+		}
+		if stateful := c.(map[string]any)["stateful"]; stateful != nil {
+			if err := b.knows(name(c), stateful, &appsapi.StatefulComponent{}); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// knows reads a component with data as strictly as the API server does.
+func (b back) knows(component string, data, into any) error {
+	content, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	if err := yaml.UnmarshalStrict(content, into); err != nil {
+		return b.unknown(component, strings.TrimPrefix(err.Error(), "error unmarshaling JSON: while decoding JSON: json: "))
+	}
+	return nil
+}
+
+func (b back) unknown(component, what string) error {
+	return fmt.Errorf("component %q of %s has something that this version of the plugin does not know (%s), so it cannot tell what to keep; use the version of the operator, which kubectl holdfast version prints", component, cli.Title(b.app), what)
 }
 
 // renamed lets the components of the revision that have another name now be these: without a

@@ -160,6 +160,10 @@ func TestCloudManagerKeepsItsDatabase(t *testing.T) {
 	if diff := cmp.Diff(parsed(t, want), d.spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
+	later := shop(t, app, strings.Replace(now, "rootPass: geheim", "backup: {keep: 7}", 1), earlier)
+	if _, err := later.to(later.all[0]); err == nil || !strings.Contains(err.Error(), `(unknown field "backup")`) {
+		t.Errorf("a field of a later version: got %v", err)
+	}
 	app.Status.Components = []appsapi.ComponentStatus{{Name: "db", Reason: "StorageRefused"}}
 	if d, err = b.to(b.all[0]); err != nil {
 		t.Fatal(err)
@@ -182,7 +186,11 @@ func TestRefusals(t *testing.T) {
 		},
 		"a component of a later version": {
 			now: `{components: [{name: a, database: {engine: MariaDB}}]}`, earlier: `{components: [{name: a, service: {image: x}}]}`,
-			want: `component "a" of AppStack prod/shop has a field "database", which this version of the plugin does not know, so it cannot tell what to keep; use the version of the operator, which kubectl holdfast version prints`,
+			want: `component "a" of AppStack prod/shop has something that this version of the plugin does not know (database), so it cannot tell what to keep; use the version of the operator, which kubectl holdfast version prints`,
+		},
+		"a field of a later version, beside data": {
+			now: `{components: [{name: a, stateful: {image: x}}]}`, earlier: `{components: [{name: a, stateful: {image: x, backup: {keep: 7}}}]}`,
+			want: `component "a" of AppStack prod/shop has something that this version of the plugin does not know (unknown field "backup"), so it cannot tell what to keep; use the version of the operator, which kubectl holdfast version prints`,
 		},
 	}
 	for name, tc := range cases {
