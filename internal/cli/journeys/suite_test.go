@@ -4,10 +4,10 @@ package journeys_test
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,18 +73,19 @@ type answer struct {
 // plugin runs the plugin as a person would.
 func (w *world) plugin(args ...string) answer {
 	w.Helper()
-	return w.pluginWith(w.Context(), nil, args...)
+	return w.pluginWith(io.Discard, args...)
 }
 
-func (w *world) pluginWith(ctx context.Context, in io.Reader, args ...string) answer {
+// pluginWith also tells somebody else what it says meanwhile.
+func (w *world) pluginWith(told io.Writer, args ...string) answer {
 	w.Helper()
 	var out, errOut bytes.Buffer
 	cmd := root.Command("v1.2.3")
 	cmd.SetArgs(append([]string{"--kubeconfig", w.kubeconfig, "-n", w.NS}, args...))
-	cmd.SetIn(in)
+	cmd.SetIn(strings.NewReader(""))
 	cmd.SetOut(&out)
-	cmd.SetErr(&errOut)
-	err := cmd.ExecuteContext(ctx)
+	cmd.SetErr(io.MultiWriter(&errOut, told))
+	err := cmd.ExecuteContext(w.Context())
 	return answer{out.String(), errOut.String(), err, cli.ExitCode(err)}
 }
 

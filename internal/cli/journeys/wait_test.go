@@ -2,6 +2,7 @@ package journeys_test
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -40,8 +41,7 @@ func waits(w *world) {
 	w.does("suspend", "shop")
 	w.Expect(w.does("wait", "shop", "--for", "suspended", "--timeout", "60s")).To(Equal(title + " is suspended\n"))
 	w.does("resume", "shop")
-	go func() { _ = w.Delete(w.Context(), w.named()) }()
-	a = w.plugin("wait", "shop", "--for", "deleted", "--timeout", "60s")
+	a = w.pluginWith(w.deletion(), "wait", "shop", "--for", "deleted", "--timeout", "60s")
 	w.Expect(a.err).NotTo(HaveOccurred())
 	w.Expect(a.out).To(Equal(title + " is gone.\n"))
 	w.Expect(w.does("wait", "shop", "--for", "deleted")).To(Equal("shop is not there in namespace " + w.NS + ".\n"))
@@ -60,11 +60,7 @@ func waitsInVain(w *world) {
 	a = w.plugin("wait", "shop", "--timeout", "0")
 	w.Expect(a.code).To(Equal(2))
 	w.Expect(a.errOut).To(HavePrefix(title + " is not ready: " + why))
-	go func() {
-		time.Sleep(500 * time.Millisecond)
-		_ = w.Delete(w.Context(), w.named())
-	}()
-	a = w.plugin("wait", "shop", "--timeout", "60s")
+	a = w.pluginWith(w.deletion(), "wait", "shop", "--timeout", "60s")
 	w.Expect(a.err).To(MatchError(title + " was deleted while it was waited for; create it again from its manifest"))
 	w.Expect(a.code).To(Equal(1))
 }
@@ -75,7 +71,23 @@ func waitsQuietly(w *world) {
 	w.Eventually(w.ready, "60s", "50ms").Should(HavePrefix("False/ComponentDegraded"))
 	w.FallsSilent("shop")
 	calls := w.Requests(func() { w.plugin("wait", "appstack", "shop", "--timeout", "4s") }).Where(func(e *audit.Event) bool {
-		return strings.HasPrefix(e.UserAgent, "kubectl-holdfast/") && e.Stage == "ResponseComplete"
+		return strings.HasPrefix(e.UserAgent, "kubectl-holdfast/") && (e.Verb == "watch") == (e.Stage == audit.StageStarted)
 	})
 	w.Expect(len(calls)).To(Equal(3), "get, list and watch:\n%s", calls.Count())
+}
+
+// deletion deletes the stack as soon as somebody waits for it.
+func (w *world) deletion() io.Writer { return &deletion{w: w} }
+
+type deletion struct {
+	w    *world
+	done bool
+}
+
+func (d *deletion) Write(p []byte) (int, error) {
+	if !d.done {
+		d.w.Expect(d.w.Delete(d.w.Context(), d.w.named())).To(Succeed())
+		d.done = true
+	}
+	return len(p), nil
 }
