@@ -60,6 +60,7 @@ func TestTarget(t *testing.T) {
 		now     string
 		earlier []string // going back is to the first
 		refused []string
+		sick    int // the number of a revision that never was healthy
 		want    string
 		notes   string
 	}{
@@ -106,6 +107,10 @@ func TestTarget(t *testing.T) {
 			now: with(web1), earlier: []string{with(web1, db("1Gi")), with(web1, db("3Gi")), with(web1, db("2Gi")), with(web1)}, want: with(web1, db("3Gi")),
 			notes: `"db" is added again and finds the data that was kept of it: PersistentVolumeClaim data-shop-db-0.`,
 		},
+		"one was removed since, after it could not grow": {
+			now: with(web1), earlier: []string{with(web1, db("1Gi")), with(web1, db("8Gi")), with(web1)}, sick: 2, want: with(web1, db("1Gi")),
+			notes: `"db" is added again and finds the data that was kept of it: PersistentVolumeClaim data-shop-db-0.`,
+		},
 		"one of which nothing is left": {
 			now: with(web1), earlier: []string{with(web1, `{name: kv, stateful: {image: x, storage: [{name: data, mountPath: /d, size: 1Gi}]}}`)},
 			want:  with(web1, `{name: kv, stateful: {image: x, storage: [{name: data, mountPath: /d, size: 1Gi}]}}`),
@@ -126,6 +131,9 @@ func TestTarget(t *testing.T) {
 				app.Status.Components = append(app.Status.Components, appsapi.ComponentStatus{Name: c, Reason: "StorageRefused"})
 			}
 			b := shop(t, app, tc.now, tc.earlier...)
+			if tc.sick > 0 {
+				b.all[tc.sick-1].Healthy = false
+			}
 			before := parsed(t, tc.now)
 			d, err := b.to(b.all[0])
 			if err != nil {
