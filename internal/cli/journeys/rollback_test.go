@@ -1,14 +1,11 @@
 package journeys_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
@@ -17,12 +14,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/cli/rollback"
 	"github.com/holdfast-dev/holdfast/internal/history"
 	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 )
@@ -35,7 +29,6 @@ func init() {
 	stories["rollback: data that would be deleted"] = dataWouldGo
 	stories["rollback: only looks, and does not guess"] = onlyLooks
 	stories["rollback: not of an AppService"] = noHistory
-	stories["rollback: somebody else edits meanwhile"] = editedMeanwhile
 }
 
 // ten are the specs of a stack, one after the other.
@@ -344,60 +337,5 @@ func noHistory(w *world) {
 		a := w.plugin(verb, app.Name)
 		w.Expect(a.err).To(MatchError(fmt.Sprintf("AppService %s/%s has no revisions: an AppService remembers no earlier specs; take the earlier manifest from where you keep it, for example git, and kubectl apply it", w.NS, app.Name)))
 		w.Expect(a.code).To(Equal(1))
-	}
-}
-
-// asked answers a question after something has happened.
-type asked struct {
-	meanwhile func()
-	io.Reader
-}
-
-func (a *asked) Read(p []byte) (int, error) {
-	if a.meanwhile != nil {
-		a.meanwhile()
-		a.meanwhile = nil
-	}
-	return a.Reader.Read(p)
-}
-
-func editedMeanwhile(w *world) {
-	w.create("components: [{name: web, service: {image: \"shop/web:1\", replicas: 1}}]")
-	w.becomesReady()
-	w.apply("components: [{name: web, service: {image: \"shop/web:2\", replicas: 1}}]")
-	w.becomesReady()
-	setReplicas := func(s *appsapi.AppStack) { s.Spec.Components[0].Service.Replicas = new(int32(2)) }
-	cases := []struct {
-		answer    string
-		meanwhile func()
-		want      string
-	}{
-		{"n\n", nil, "not confirmed, so nothing was changed; answer y, or give --yes"},
-		{"", nil, "not confirmed, so nothing was changed; answer y, or give --yes"},
-		{"y\n", func() { stage.Edit(w.World, w.named(), setReplicas) },
-			"AppStack " + w.NS + "/shop was changed by somebody else meanwhile, so nothing was written; look at it, and run the same again"},
-		{"y\n", func() { w.Touch(w.named()) }, ""}, // labels, as the status is, are no edit of the spec
-	}
-	for _, tc := range cases {
-		flags := genericclioptions.NewConfigFlags(false)
-		flags.KubeConfig, flags.Namespace = &w.kubeconfig, &w.NS
-		env := &cli.Env{Getter: flags, Version: "v1.2.3", Now: time.Now, Person: func(io.Reader) bool { return true }}
-		var out, errOut bytes.Buffer
-		cmd := rollback.Command(env)
-		cmd.SetArgs([]string{"shop", "--to-revision", "1"})
-		cmd.SetIn(&asked{tc.meanwhile, strings.NewReader(tc.answer)})
-		cmd.SetOut(&out)
-		cmd.SetErr(&errOut)
-		cmd.SilenceErrors, cmd.SilenceUsage = true, true
-		err := cmd.ExecuteContext(w.Context())
-		w.Expect(errOut.String()).To(HaveSuffix("Give AppStack " + w.NS + "/shop this spec? [y/N] "))
-		if tc.want != "" {
-			w.Expect(err).To(MatchError(tc.want))
-			w.Expect(w.stack().Spec.Components[0].Service.Image).To(Equal("shop/web:2"))
-			continue
-		}
-		w.Expect(err).NotTo(HaveOccurred())
-		w.Expect(w.stack().Spec.Components[0].Service.Image).To(Equal("shop/web:1"))
-		w.Expect(w.stack().Labels).To(HaveKey("example.com/touched"))
 	}
 }
