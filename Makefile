@@ -128,6 +128,12 @@ data-matrix: assets ## Do everything to data after everything else; writes the t
 watch-battery: assets ## Cut and expire kubectl holdfast watch under 10,000 changes and add up what it printed
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/watching
 
+.PHONY: causes
+causes: build images dist ## Provoke every cause that can be provoked on a real node, and read its name (needs root, 15 minutes)
+	go test -count=1 -v ./internal/explain -run 'TestCauses|TestRefused'
+	HOLDFAST_LONG=1 go test -count=1 -v -timeout 30m ./test/e2e -run 'TestCauses|TestSteady'
+	HOLDFAST_LONG=1 go test -count=1 -v -timeout 30m ./test/rollouts
+
 ##@ Measurements
 .PHONY: calls
 calls: assets ## Count what the operator asks of the API server and hold it against the budget

@@ -114,7 +114,7 @@ func (e *examiner) event(o Object, reasons []string, words ...string) (Event, bo
 // whole says whether everything of a kind is known.
 func (s *Scene) whole(kind string) bool { return slices.Contains(s.Whole, kind) }
 
-// wanted is how many pods there should be.
+// wanted is how many pods there should be. A job counts its own.
 func (s *Scene) wanted() int {
 	one := func(n *int32) int {
 		if n == nil {
@@ -127,8 +127,6 @@ func (s *Scene) wanted() int {
 		return one(w.Spec.Replicas)
 	case *appsv1.StatefulSet:
 		return one(w.Spec.Replicas)
-	case *batchv1.Job:
-		return 1
 	}
 	return 0
 }

@@ -68,7 +68,7 @@ var faults = map[string]fault{
 	"Killed":           {manifest: appService(`{` + shell + `args: ["exit 137"]}`), code: "Killed", sees: ended},
 	"ReadinessFailing": {manifest: appService(`{` + web + `args: ["--healthy=false"], ports: [{port: 80, targetPort: 8080}], probes: {readiness: ` + probe + `}}`), code: "ReadinessFailing", sees: runs, grace: least},
 	"StartupFailing":   {manifest: appService(`{` + web + `args: ["--healthy=false"], terminationGracePeriodSeconds: 1, probes: {startup: ` + probe + `}}`), code: "StartupFailing", sees: event("Killing", "startup"), grace: 10 * time.Second},
-	"LivenessRestarts": {manifest: appService(`{` + web + `args: ["--healthy=false"], terminationGracePeriodSeconds: 1, probes: {liveness: ` + probe + `}}`), code: "LivenessRestarts", sees: event("Killing", "liveness"), grace: 10 * time.Second, blind: true},
+	"LivenessRestarts": {manifest: appService(`{` + web + `args: ["--healthy=false"], terminationGracePeriodSeconds: 1, probes: {liveness: ` + probe + `}}`), code: "LivenessRestarts", sees: event("Killing", "liveness"), grace: 10 * time.Second},
 	"InitBlocked":      {manifest: appService(`{` + web + `podTemplateOverlay: {spec: {initContainers: [{name: wait, image: "busybox:1.32.1", command: [sleep, "600"]}]}}}`), code: "InitBlocked", notice: true, sees: runs, grace: time.Minute},
 	"InitCrash":        {manifest: appService(`{` + web + `podTemplateOverlay: {spec: {initContainers: [{name: first, image: "busybox:1.32.1", command: [/bin/false]}]}}}`), code: "CrashLoop", sees: waits("CrashLoopBackOff")},
 	"ReadinessGate":    {manifest: appService(`{` + web + `podTemplateOverlay: {spec: {readinessGates: [{conditionType: example.com/gate}]}}}`), code: "ReadinessGate", sees: runs, grace: least + 2*time.Second},
@@ -87,6 +87,20 @@ var faults = map[string]fault{
 	"ProvisioningFailed":  {manifest: class("cause-fail", `storage.holdfast.dev/fail-provision: "disk array on fire"`, "WaitForFirstConsumer") + "---\n" + stack(db("cause-fail")), clean: dropClass("cause-fail"), code: "ProvisioningFailed", sees: event("ProvisioningFailed", "fire"), grace: 15 * time.Second},
 	"ProvisionerSilent":   {manifest: class("cause-hang", `storage.holdfast.dev/hang-provision: "true"`, "Immediate") + "---\n" + stack(db("cause-hang")), clean: dropClass("cause-hang"), code: "ProvisionerSilent", sees: event("ExternalProvisioning", ""), grace: 2*time.Minute + 10*time.Second},
 	"MountFailed":         {manifest: class("cause-mount", `storage.holdfast.dev/fail-stage: "no such target"`, "WaitForFirstConsumer") + "---\n" + stack(db("cause-mount")), clean: dropClass("cause-mount"), code: "MountFailed", sees: event("FailedMount", "no such target"), grace: 30 * time.Second},
+
+	"WaitForFirstConsumer": {manifest: stack(`{name: db, stateful: {image: "localhost/web:1", resources: {requests: {cpu: "500"}}, storage: [{name: data, mountPath: /data, size: 400Mi}]}}`), code: "WaitForFirstConsumer", notice: true, sees: unplaced, grace: 5 * time.Second},
+	"ResizeStuck": {manifest: class("cause-grow", `storage.holdfast.dev/max-size: 500Mi`, "WaitForFirstConsumer") + "---\n" + stack(db("cause-grow")), then: func(s *scene) {
+		allReady(s)
+		kubectl(s.T, "-n", s.ns, "patch", "appstack", "app", "--type=json", "-p", `[{"op":"replace","path":"/spec/components/0/stateful/storage/0/size","value":"900Mi"}]`)
+	}, clean: dropClass("cause-grow"), code: "ResizeStuck", sees: cannotGrow, grace: 5 * time.Second},
+	"VolumeLost": {manifest: stack(db("standard")), then: func(s *scene) {
+		allReady(s)
+		volume := kubectl(s.T, "-n", s.ns, "get", "pvc", "data-app-db-0", "-o", "jsonpath={.spec.volumeName}")
+		kubectl(s.T, "delete", "pv", volume, "--wait=false")
+		kubectl(s.T, "patch", "pv", volume, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+		kubectl(s.T, "-n", s.ns, "delete", "pod", "app-db-0", "--wait=false")
+	}, code: "VolumeLost", sees: unplaced, grace: 10 * time.Second},
+	"CreateFailed": {manifest: appService(`{` + web + `scheduling: {priorityClassName: vip}}`), code: "CreateFailed", sees: refused},
 
 	"QuotaExceeded":         {manifest: fmt.Sprintf(quota, `pods: "0"`) + "---\n" + appService(`{`+web+`}`), code: "QuotaExceeded", sees: refused},
 	"QuotaExceededStateful": {manifest: fmt.Sprintf(quota, `pods: "0"`) + "---\n" + stack(db("standard")), code: "QuotaExceeded", sees: event("FailedCreate", "exceeded quota"), grace: 15 * time.Second},
@@ -185,6 +199,22 @@ func (s *scene) evict() {
 // leaving sees a pod that is being deleted.
 func leaving(s *scene) bool {
 	return pod(func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })(s)
+}
+
+// cannotGrow sees a claim that says so.
+func cannotGrow(s *scene) bool {
+	var list corev1.PersistentVolumeClaimList
+	if err := s.List(s.Context(), &list, api.InNamespace(s.ns)); err != nil {
+		s.Fatal(err)
+	}
+	for _, c := range list.Items {
+		for _, x := range c.Status.Conditions {
+			if x.Type == corev1.PersistentVolumeClaimControllerResizeError || x.Type == corev1.PersistentVolumeClaimNodeResizeError {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // stuck sees a Deployment that has missed its deadline.

@@ -1,11 +1,11 @@
 package e2e
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,26 +102,39 @@ func allReady(s *scene) {
 	kubectl(s.T, "-n", s.ns, "wait", "--for=condition=Ready", "--timeout=90s", "appstack/app")
 }
 
-// withRegistry runs what answers pulls on the node itself: containerd speaks plain HTTP to
-// localhost. Everything is unknown there, and what is below private is not for everybody.
-func withRegistry(t *testing.T, c api.Client) {
+// registry is what answers pulls, on the node itself: containerd speaks plain HTTP to
+// localhost. Everything is unknown there, and what is below private is not for everybody. It
+// stays until the end of the run.
+const registry = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: cause-registry}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: registry, namespace: cause-registry}
+spec:
+  hostNetwork: true
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: httpd
+    image: busybox:1.32.1
+    command: [/bin/sh, -c, "mkdir -p /tmp/www && echo '/v2/private:nobody:nothing' >/tmp/httpd.conf && exec httpd -f -p 127.0.0.1:5000 -h /tmp/www -c /tmp/httpd.conf"]
+`
+
+var runRegistry = sync.OnceValue(func() error {
+	if _, err := try(registry, "apply", "-f", "-"); err != nil {
+		return err
+	}
+	_, err := try("", "-n", "cause-registry", "wait", "--for=condition=Ready", "--timeout=60s", "pod/registry")
+	return err
+})
+
+func withRegistry(t *testing.T) {
 	t.Helper()
-	ctx := t.Context()
-	if err := c.Create(ctx, &corev1.Namespace{ObjectMeta: named("cause-registry")}); err != nil {
+	if err := runRegistry(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = c.Delete(context.WithoutCancel(ctx), &corev1.Namespace{ObjectMeta: named("cause-registry")})
-	})
-	server := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "cause-registry", Name: "registry"}, Spec: corev1.PodSpec{
-		HostNetwork: true, TerminationGracePeriodSeconds: new(int64(0)),
-		Containers: []corev1.Container{{Name: "httpd", Image: "busybox:1.32.1", Command: []string{"/bin/sh", "-c",
-			"mkdir -p /tmp/www && echo '/v2/private:nobody:nothing' >/tmp/httpd.conf && exec httpd -f -p 127.0.0.1:5000 -h /tmp/www -c /tmp/httpd.conf"}}},
-	}}
-	if err := c.Create(ctx, server); err != nil {
-		t.Fatal(err)
-	}
-	kubectl(t, "-n", "cause-registry", "wait", "--for=condition=Ready", "--timeout=60s", "pod/registry")
 }
 
 // capture keeps what was seen of a fault, for tests that need no cluster.
