@@ -26,7 +26,17 @@ func (l Look) Title(now time.Time) string {
 	case l.Health == health.Degraded:
 		state = "READY, with trouble,"
 	}
-	return fmt.Sprintf("%s %s/%s  %s %s  (%d of %d components ready)", l.Kind, l.Namespace, l.Name, state, Age(l.Since, now), well, len(l.Components))
+	name := l.Name
+	if l.Namespace != "" {
+		name = l.Namespace + "/" + name
+	}
+	if len(l.Components) == 0 {
+		if l.Health == health.Unknown {
+			state = "UNKNOWN"
+		}
+		return fmt.Sprintf("%s %s  %s %s", l.Kind, name, state, Age(l.Since, now))
+	}
+	return fmt.Sprintf("%s %s  %s %s  (%d of %d components ready)", l.Kind, name, state, Age(l.Since, now), well, len(l.Components))
 }
 
 // Age is how long ago something was, as kubectl says it.

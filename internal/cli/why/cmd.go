@@ -17,7 +17,8 @@ import (
 // options are the flags.
 type options struct {
 	cli.Output
-	all bool
+	all   bool
+	rules string
 }
 
 // Command is the verb.
@@ -29,7 +30,8 @@ func Command(env *cli.Env) *cobra.Command {
 		Long: `Say why an application is not ready: who waits for whom, what is broken at the end of that
 chain, where to see it and what to do. The exit code is 2 when it is not ready.`,
 		Example: `  kubectl holdfast why shop
-  kubectl holdfast why cloudmanager/cm -o json`,
+  kubectl holdfast why cloudmanager/cm -o json
+  kubectl holdfast why certificate/shop-tls`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.Check(); err != nil {
@@ -40,11 +42,24 @@ chain, where to see it and what to do. The exit code is 2 when it is not ready.`
 	}
 	o.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatJSON, cli.FormatYAML, cli.FormatPath)
 	cmd.Flags().BoolVar(&o.all, "all", false, "also what is only worth knowing")
+	cmd.Flags().StringVar(&o.rules, "rules", "", "a file with health rules in CEL, for objects of other kinds")
 	return cmd
 }
 
+// look looks at an application, or at an object of another kind.
+func (o *options) look(ctx context.Context, env *cli.Env, cmd *cobra.Command, args []string) (look.Look, error) {
+	rules, err := look.ReadRules(o.rules)
+	if err != nil {
+		return look.Look{}, err
+	}
+	if look.IsOther(args) {
+		return look.Other(ctx, env, args, rules, env.Now())
+	}
+	return look.For(ctx, env, cmd.ErrOrStderr(), args, false)
+}
+
 func (o *options) run(ctx context.Context, env *cli.Env, cmd *cobra.Command, args []string) error {
-	l, err := look.For(ctx, env, cmd.ErrOrStderr(), args, false)
+	l, err := o.look(ctx, env, cmd, args)
 	if err != nil {
 		return err
 	}
