@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
@@ -27,6 +29,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
@@ -91,14 +94,19 @@ func (e *Env) Watcher() (client.WithWatch, error) {
 	return client.NewWithWatch(c, client.Options{Scheme: scheme, Mapper: mapper(scheme)})
 }
 
+// silence keeps the library from complaining, after half a minute, that nobody wants its log.
+var silence = sync.OnceFunc(func() { log.SetLogger(logr.Discard()) })
+
 // NewClient makes a client that knows its kinds already. A nil http.Client means a new one.
 func NewClient(c *rest.Config, over *http.Client) (client.Client, error) {
+	silence()
 	scheme := Scheme()
 	return client.New(c, client.Options{Scheme: scheme, Mapper: mapper(scheme), HTTPClient: over})
 }
 
 // NewWatchClient makes a client that can also watch.
 func NewWatchClient(c *rest.Config) (client.WithWatch, error) {
+	silence()
 	scheme := Scheme()
 	return client.NewWithWatch(c, client.Options{Scheme: scheme, Mapper: mapper(scheme)})
 }

@@ -61,7 +61,7 @@ type scene struct {
 
 // TestCauses provokes faults on a real node, each in a namespace of its own, and reads their
 // names from the plugin and from the object. HOLDFAST_LONG does not leave out those that
-// take more than a moment to show.
+// take more than a moment to show, and looks longer at those that go on.
 func TestCauses(t *testing.T) {
 	installed(t)
 	c := newClient(t)
@@ -76,8 +76,14 @@ func TestCauses(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				slots <- struct{}{}
-				defer func() { <-slots }()
-				told.Store(f.code, (&scene{T: t, Client: c}).play(name, f))
+				s := &scene{T: t, Client: c}
+				func() {
+					defer func() { <-slots }()
+					told.Store(f.code, s.play(name, f))
+				}()
+				if slices.Contains(unsteady, name) {
+					s.steady()
+				}
 			})
 		}
 	})
