@@ -90,8 +90,7 @@ func (e *Env) Watcher() (client.WithWatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheme := Scheme()
-	return client.NewWithWatch(c, client.Options{Scheme: scheme, Mapper: mapper(scheme)})
+	return NewWatchClient(c)
 }
 
 // silence keeps the library from complaining, after half a minute, that nobody wants its log.

@@ -54,15 +54,25 @@ func (e *examiner) crashedLately(c container) bool {
 	if c.status.State.Terminated == nil && c.status.RestartCount == 0 {
 		return false
 	}
-	if d.ExitCode == 0 && d.Reason != reasonOOMKilled {
-		return false
-	}
 	until := d.FinishedAt.Add(crashLasts)
-	if !e.now.Before(until) {
+	if !e.now.Before(until) || d.ExitCode == 0 && d.Reason != reasonOOMKilled && !e.endedByProbe(c) {
 		return false
 	}
 	e.look(until)
 	return true
+}
+
+// endedByProbe says whether a container that ended well was told to: one that fails a probe
+// is, and programs of good manners then exit with 0.
+func (e *examiner) endedByProbe(c container) bool {
+	if c.spec.LivenessProbe == nil && c.spec.StartupProbe == nil {
+		return false
+	}
+	if _, _, killed := e.killing(c); killed {
+		return true
+	}
+	e.ask(podObject(c.pod))
+	return false
 }
 
 // hasCrashed says whether a container of the pod runs again after it ended.
@@ -76,11 +86,14 @@ func hasCrashed(pod *corev1.Pod) bool {
 // isBrief says whether a container that is ready has run too briefly since its last crash
 // to be believed.
 func (e *examiner) isBrief(c container) bool {
-	r := c.status.State.Running
-	if r == nil || !e.now.Before(r.StartedAt.Add(proven)) || !e.crashedLately(c) {
+	r, enough := c.status.State.Running, proven
+	if p := c.spec.LivenessProbe; p != nil {
+		enough = max(enough, patience(p)+proven) // it may be ended then, as it was before
+	}
+	if r == nil || !e.now.Before(r.StartedAt.Add(enough)) || !e.crashedLately(c) {
 		return false
 	}
-	e.look(r.StartedAt.Add(proven))
+	e.look(r.StartedAt.Add(enough))
 	return true
 }
 

@@ -67,27 +67,35 @@ func (e *examiner) startup(c container) bool {
 	return true
 }
 
+// killing is the event that says that kubelet ended a container because of a probe, and
+// which one that was.
+func (e *examiner) killing(c container) (probe string, ev Event, found bool) {
+	for _, probe := range []string{"liveness", "startup"} {
+		ev, ok := e.event(podObject(c.pod), []string{reasonKilling}, "Container "+c.status.Name+" failed "+probe+" probe")
+		if ok && e.now.Before(ev.Last.Add(crashLasts)) {
+			return probe, ev, true
+		}
+	}
+	return "", Event{}, false
+}
+
 // probedToDeath is a container that kubelet ends because of a probe. How it then ends,
 // with 0, 137 or 143, is its own affair.
 func (e *examiner) probedToDeath(c container) bool {
-	o := podObject(c.pod)
-	for _, p := range []struct {
-		code  Code
-		name  string
-		probe *corev1.Probe
-	}{{LivenessRestarts, "liveness", c.spec.LivenessProbe}, {StartupFailing, "startup", c.spec.StartupProbe}} {
-		ev, ok := e.event(o, []string{reasonKilling}, "Container "+c.status.Name+" failed "+p.name+" probe")
-		if p.probe == nil || !ok || !e.now.Before(ev.Last.Add(crashLasts)) {
-			continue
-		}
-		said := strings.ToUpper(p.name[:1]) + p.name[1:] + " probe"
-		if got, ok := e.event(o, []string{reasonUnhealthy}, said); ok {
-			ev = got
-		}
-		e.unprobed(c, p.code, p.name, p.probe, ev)
-		return true
+	which, ev, found := e.killing(c)
+	code, probe := LivenessRestarts, c.spec.LivenessProbe
+	if which == "startup" {
+		code, probe = StartupFailing, c.spec.StartupProbe
 	}
-	return false
+	if !found || probe == nil {
+		return false
+	}
+	said := strings.ToUpper(which[:1]) + which[1:] + " probe"
+	if got, ok := e.event(podObject(c.pod), []string{reasonUnhealthy}, said); ok {
+		ev = got
+	}
+	e.unprobed(c, code, which, probe, ev)
+	return true
 }
 
 // unprobed is a container that a probe ends.
