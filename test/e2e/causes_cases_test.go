@@ -33,7 +33,7 @@ func class(name, fault, mode string) string {
 }
 
 func dropClass(name string) func(*scene) {
-	return func(s *scene) { _, _ = try("", "delete", "storageclass", name, "--ignore-not-found") }
+	return func(*scene) { _, _ = try("", "delete", "storageclass", name, "--ignore-not-found") }
 }
 
 const (
