@@ -2,21 +2,14 @@ package engine
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/keymutex"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -120,7 +113,7 @@ func (c *contents) one(ctx context.Context, s source, keys string, recorded []de
 	}
 	c.setMissing(s, false)
 	isNow := func(r desired.Content) bool {
-		return r.UID == now.UID && !olderVersion(r.ResourceVersion, now.ResourceVersion)
+		return r.IsOf(now)
 	}
 	if i := slices.IndexFunc(recorded, isNow); i >= 0 {
 		return &recorded[i], nil
@@ -163,11 +156,6 @@ func (c *contents) setMissing(s source, missing bool) {
 	delete(c.missing, s)
 }
 
-func olderVersion(a, b string) bool {
-	c, err := resourceversion.CompareResourceVersion(a, b)
-	return err != nil || c < 0
-}
-
 func (c *contents) remembered(s source, keys string) (content desired.Content, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +177,7 @@ func (c *contents) read(ctx context.Context, s source, keys string, asked []stri
 	if err != nil {
 		return nil, err
 	}
-	out := &desired.Content{UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(), Hash: hashOf(data, keys, secret)}
+	out := &desired.Content{UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(), Hash: desired.HashContent(data, keys, secret)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.known[s]
@@ -197,7 +185,7 @@ func (c *contents) read(ctx context.Context, s source, keys string, asked []stri
 		known = hashes{uid: out.UID, version: out.ResourceVersion, byKeys: map[string]string{}}
 	}
 	for _, k := range asked {
-		known.byKeys[k] = hashOf(data, k, secret)
+		known.byKeys[k] = desired.HashContent(data, k, secret)
 	}
 	if c.users[s] != nil {
 		c.known[s] = known
@@ -213,32 +201,7 @@ func (c *contents) get(ctx context.Context, s source) (client.Object, map[string
 	}
 	var config corev1.ConfigMap
 	err := c.live.Get(ctx, s.NamespacedName, &config)
-	data := maps.Clone(config.BinaryData)
-	for k, v := range config.Data {
-		if data == nil {
-			data = map[string][]byte{}
-		}
-		data[k] = []byte(v)
-	}
-	return &config, data, err
-}
-
-// hashOf hashes the keys that are asked for. With a key nobody can guess a short password
-// from the hash.
-func hashOf(data map[string][]byte, keys string, key []byte) string {
-	taken := data
-	if keys != "" {
-		taken = map[string][]byte{}
-		for k := range strings.SplitSeq(keys, ",") {
-			if v, ok := data[k]; ok {
-				taken[k] = v
-			}
-		}
-	}
-	h := hmac.New(sha256.New, key)
-	// Maps are encoded in the order of their keys, and memory takes everything.
-	_ = json.NewEncoder(h).Encode(taken)
-	return hex.EncodeToString(h.Sum(nil))[:16]
+	return &config, desired.ContentOf(&config), err
 }
 
 // use notes what an application refers to.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/own"
 )
 
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;patch;delete
@@ -80,16 +80,7 @@ func unlabelled(ctx context.Context, from client.Reader, owner desired.Owner, sp
 			kept = add(kept, desired.Kept{ID: desired.ID{Kind: desired.KindSecret, Name: ref.Name}, Object: secret})
 		}
 	}
-	return inOrder(kept), nil
-}
-
-// inOrder sorts by kind and name. A cache lists in any order, and what is said about data must
-// not change with it.
-func inOrder(kept []desired.Kept) []desired.Kept {
-	slices.SortFunc(kept, func(a, b desired.Kept) int {
-		return cmp.Or(cmp.Compare(a.Kind.Kind, b.Kind.Kind), cmp.Compare(a.Name, b.Name))
-	})
-	return kept
+	return desired.InOrder(kept), nil
 }
 
 // keptLive reads the same from the API server.
@@ -98,10 +89,7 @@ func (r *reconciler[T]) keptLive(ctx context.Context, owner desired.Owner, specs
 	if err != nil {
 		return nil, err
 	}
-	ours := slices.DeleteFunc(slices.Clone(all), func(k desired.Kept) bool { return !k.Of(owner) || k.Workload() == "" })
-	workloads := desired.Workloads(owner, specs, ours)
-	all = slices.DeleteFunc(all, func(k desired.Kept) bool { return !slices.Contains(workloads, k.Workload()) })
-	return unlabelled(ctx, r.live, owner, specs, all)
+	return unlabelled(ctx, r.live, owner, specs, desired.Concerning(owner, specs, all))
 }
 
 func listKept(ctx context.Context, from client.Reader, namespace string, which client.ListOption) ([]desired.Kept, error) {
@@ -171,9 +159,7 @@ func (r *reconciler[T]) freeClaims(ctx context.Context, owner desired.Owner, c d
 		case there.Labels[appsapi.LabelManagedBy] == appsapi.ManagedBy: // the cache has yet to hear of it
 			return nil, fmt.Errorf("PersistentVolumeClaim %s/%s: %w", owner.Namespace, name, apply.ErrStale)
 		default:
-			return nil, &apply.NameConflict{Child: id, Namespace: owner.Namespace, Why: fmt.Sprintf(
-				"exists and is not Holdfast's, so no pod is started with it; delete it, choose another resourceName, or hand it over: kubectl annotate pvc %s -n %s %s=true",
-				name, owner.Namespace, appsapi.AnnotationAdopt)}
+			return nil, own.ClaimTaken(owner, name)
 		}
 	}
 	return given, nil

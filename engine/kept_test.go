@@ -18,7 +18,7 @@ func TestKeptInOrder(t *testing.T) {
 		{claim("data-shop-db-0"), secret, claim("data-shop-db-1")},
 	} {
 		var got []string
-		for _, k := range inOrder(kept) {
+		for _, k := range desired.InOrder(kept) {
 			got = append(got, k.Name)
 		}
 		if want := "data-shop-db-0 data-shop-db-1 shop-db-auth"; strings.Join(got, " ") != want {

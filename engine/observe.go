@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/history"
+	"github.com/holdfast-dev/holdfast/internal/own"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
@@ -94,11 +92,8 @@ func (r *reconciler[T]) running(ctx context.Context, owner desired.Owner, compon
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range pods {
-			ordinal, err := strconv.ParseInt(p.Name[strings.LastIndex(p.Name, "-")+1:], 10, 32)
-			if err == nil && p.DeletionTimestamp == nil {
-				counts[c.Name] = max(counts[c.Name], int32(ordinal)+1)
-			}
+		if n := desired.CountPods(pods); n > 0 {
+			counts[c.Name] = n
 		}
 	}
 	return counts, nil
@@ -173,9 +168,6 @@ func (r *reconciler[T]) recall(ctx context.Context, app T, owner desired.Owner, 
 		return nil
 	}
 	spec, limit := r.kind.History(app)
-	if limit == 0 {
-		limit = defaultHistory
-	}
 	var err error
 	if o.spec, err = history.Of(spec); err != nil {
 		return err
@@ -193,25 +185,15 @@ func (r *reconciler[T]) recall(ctx context.Context, app T, owner desired.Owner, 
 	}
 	var revisions []*appsv1.ControllerRevision
 	for _, revision := range seen {
-		if apply.Ours(owner, revision) {
+		if own.Ours(owner, revision) {
 			o.stray(owner, revision)
 			revisions = append(revisions, revision.(*appsv1.ControllerRevision))
 		}
 	}
 	o.history = history.For(current, revisions, int(limit))
-	forgotten := map[string]bool{}
-	for _, revision := range o.history.Forget {
-		forgotten[revision.Name] = true
-	}
-	for _, revision := range revisions {
-		for _, spec := range desired.JobSpecs(revision) {
-			if !forgotten[revision.Name] {
-				o.keepJobs[spec] = true
-			}
-		}
-	}
+	o.keepJobs = rollout.JobsToKeep(revisions, o.history.Forget)
 	for id, job := range o.seen {
-		if id.Kind == desired.KindJob && o.keepJobs[job.GetAnnotations()[appsapi.AnnotationJobSpec]] && !o.wants(id) && apply.Ours(owner, job) {
+		if id.Kind == desired.KindJob && o.keepJobs[job.GetAnnotations()[appsapi.AnnotationJobSpec]] && !o.wants(id) && own.Ours(owner, job) {
 			o.stray(owner, job)
 		}
 	}
@@ -220,7 +202,7 @@ func (r *reconciler[T]) recall(ctx context.Context, app T, owner desired.Owner, 
 
 // stray notes an object of ours that lost what says so. One that goes may go as it is.
 func (o *observed) stray(owner desired.Owner, obj rollout.Object) {
-	if !apply.Owned(owner, obj.(client.Object)) && obj.GetDeletionTimestamp() == nil {
+	if !own.Owned(owner, obj.(client.Object)) && obj.GetDeletionTimestamp() == nil {
 		o.strays = append(o.strays, obj.(client.Object))
 	}
 }

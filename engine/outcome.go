@@ -11,6 +11,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/own"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
@@ -66,7 +67,7 @@ func (o *outcome) add(component string, id desired.ID, result apply.Result, err 
 	if err != nil {
 		o.errors[id] = err
 	}
-	var taken *apply.NameConflict
+	var taken *own.NameConflict
 	if errors.As(err, &taken) {
 		// Somebody else's pods are not counted, and their selector is not ours to give to
 		// an autoscaler.
@@ -124,8 +125,8 @@ func refusedBefore(err error) *apply.Refused {
 
 // waits says whether somebody else must act first.
 func waits(err error) bool {
-	var taken *apply.NameConflict
-	var leaving *apply.Leaving
+	var taken *own.NameConflict
+	var leaving *own.Leaving
 	var unknown *unknownKind
 	return errors.As(err, &taken) || errors.As(err, &leaving) || errors.As(err, &unknown) || isMissing(err)
 }

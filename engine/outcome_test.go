@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/explain"
+	"github.com/holdfast-dev/holdfast/internal/own"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
@@ -13,7 +14,7 @@ import (
 // of our status.
 func TestForeignIsNotSeen(t *testing.T) {
 	o := newOutcome("shop", rollout.Seen{deploymentID: deployment(2)})
-	o.add("web", deploymentID, apply.Result{Object: deployment(2)}, &apply.NameConflict{Child: deploymentID, Namespace: "shop", Why: "is theirs"})
+	o.add("web", deploymentID, apply.Result{Object: deployment(2)}, &own.NameConflict{Child: deploymentID, Namespace: "shop", Why: "is theirs"})
 	if o.child(deploymentID) != nil {
 		t.Error("a foreign Deployment counts as a child")
 	}

@@ -14,11 +14,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/history"
+	"github.com/holdfast-dev/holdfast/internal/own"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
-
-// defaultHistory is how many specs are remembered.
-const defaultHistory = 10
 
 // remember stores the spec that is about to be applied, before anything of it is: what a
 // job has done must be known as its doing.
@@ -97,7 +95,7 @@ func (r *reconciler[T]) uncover(ctx context.Context, owner desired.Owner, id des
 	var found error
 	for i := range all.Items {
 		revision := &all.Items[i]
-		if !apply.Ours(owner, revision) || revision.DeletionTimestamp != nil || done.forgets[revision.Name] {
+		if !own.Ours(owner, revision) || revision.DeletionTimestamp != nil || done.forgets[revision.Name] {
 			continue
 		}
 		hidden := revision.Labels[appsapi.LabelManagedBy] != appsapi.ManagedBy

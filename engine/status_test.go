@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/explain"
+	"github.com/holdfast-dev/holdfast/internal/own"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
@@ -99,7 +99,7 @@ func TestStatus(t *testing.T) {
 		conflict = "Service shop/web belongs to Foo \"bar\""
 		quota    = `The API server refused Deployment web: deployments.apps "web" is forbidden: exceeded quota`
 	)
-	taken := &apply.NameConflict{Child: serviceID, Namespace: "shop", Why: `belongs to Foo "bar"`}
+	taken := &own.NameConflict{Child: serviceID, Namespace: "shop", Why: `belongs to Foo "bar"`}
 	refusal := fmt.Errorf("apply Deployment shop/web: %w",
 		apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments"}, "web", errors.New("exceeded quota")))
 	before := func(kind, reason string, age time.Duration) []metav1.Condition {

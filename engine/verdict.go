@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/health"
+	"github.com/holdfast-dev/holdfast/internal/own"
 )
 
 // ready sums up, the most important first: what could not be seen, what can never work,
@@ -174,8 +175,8 @@ func failureOf(namespace string, id desired.ID, err error) (s summary, rank int)
 		return summary{}, 0
 	}
 	s = summary{status: metav1.ConditionFalse, message: err.Error(), waits: true}
-	var taken *apply.NameConflict
-	var leaving *apply.Leaving
+	var taken *own.NameConflict
+	var leaving *own.Leaving
 	switch {
 	case errors.As(err, &taken):
 		s.reason = appsapi.ReasonNameConflict

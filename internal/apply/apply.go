@@ -16,6 +16,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/own"
 )
 
 // createOnly is the resourceVersion of an apply that may only create: no live object
@@ -171,7 +172,7 @@ func (a *Applier) create(ctx context.Context, owner desired.Owner, child desired
 	if live == nil { // gone again
 		return Result{}, stale(owner, child.ID)
 	}
-	if _, err := claim(owner, child.ID, live); err == nil && !again {
+	if _, err := own.Claim(owner, child.ID, live); err == nil && !again {
 		// Made before we started. Our cache is behind, and may be with its owner, too.
 		if err := a.ownerLives(ctx, owner, child.ID); err != nil {
 			return Result{}, err
@@ -189,15 +190,15 @@ type how struct {
 // update applies a child that exists.
 func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object, h how) (Result, error) {
 	k := key{child.ID, owner.Namespace}
-	adopting, err := claim(owner, child.ID, current)
+	adopting, err := own.Claim(owner, child.ID, current)
 	if err != nil {
 		return Result{Object: current}, err
 	}
 	config, err := child.Render(current)
 	var refusal *desired.Refusal
 	if errors.As(err, &refusal) {
-		taken := conflict(owner, child.ID, "cannot be taken over: "+refusal.Why)
-		taken.refused = true
+		taken := own.Conflict(owner, child.ID, "cannot be taken over: "+refusal.Why)
+		taken.Refused = true
 		return Result{Object: current}, taken
 	}
 	if err != nil {
@@ -249,7 +250,7 @@ func (a *Applier) overwrite(ctx context.Context, owner desired.Owner, id desired
 	if err != nil {
 		return nil, err
 	}
-	paths, err := rivalsIn(want, current)
+	paths, err := own.Rivals(want, current)
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +291,7 @@ func (a *Applier) held(owner desired.Owner, k key, config *desired.Config, live 
 	if all {
 		return true, nil
 	}
-	now, err := compareMetadata(owner, config, live)
+	now, err := own.CompareMetadata(owner, config, live)
 	if err != nil || now != last.metadata {
 		return false, err
 	}
@@ -299,7 +300,7 @@ func (a *Applier) held(owner desired.Owner, k key, config *desired.Config, live 
 		if err != nil {
 			return false, err
 		}
-		now, err := compare(want, live)
+		now, err := own.Compare(want, live)
 		if err != nil || now != last.fields {
 			return false, err
 		}
@@ -325,17 +326,17 @@ func (a *Applier) patch(ctx context.Context, owner desired.Owner, id desired.ID,
 	err = a.writer.Patch(ctx, answer, client.RawPatch(types.ApplyPatchType, body),
 		client.FieldOwner(appsapi.FieldManager), client.ForceOwnership)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return nil, &Leaving{Child: id, Namespace: owner.Namespace, Why: "cannot be created, because its namespace is being deleted"}
+		return nil, &own.Leaving{Child: id, Namespace: owner.Namespace, Why: "cannot be created, because its namespace is being deleted"}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("apply %s %s/%s: %w", id.Kind.Kind, owner.Namespace, id.Name, err)
 	}
 	answer.SetManagedFields(nil)
 	var got projection
-	if got.fields, err = compare(want, answer); err != nil {
+	if got.fields, err = own.Compare(want, answer); err != nil {
 		return nil, err
 	}
-	if got.metadata, err = compareMetadata(owner, config, answer); err != nil {
+	if got.metadata, err = own.CompareMetadata(owner, config, answer); err != nil {
 		return nil, err
 	}
 	a.memory.remember(key{id, owner.Namespace}, owner.UID, config, answer, got, a.clock.Now())

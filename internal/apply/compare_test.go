@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/own"
 )
 
 var shop = desired.Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Namespace: "shop", Name: "web", UID: us}
@@ -80,7 +81,7 @@ func TestCompareDeployment(t *testing.T) {
 			want, live, _ := sentAs(t, component(t, shop, compared).Children[0])
 			d := live.(*appsv1.Deployment)
 			tc.change(d, &d.Spec.Template.Spec.Containers[0])
-			projected, err := compare(want, d)
+			projected, err := own.Compare(want, d)
 			if err != nil || (projected != "") != tc.drift {
 				t.Errorf("got %q, %v", projected, err)
 			}
@@ -109,7 +110,7 @@ func TestCompareService(t *testing.T) {
 			want, live, _ := sentAs(t, component(t, shop, compared).Children[1])
 			s := live.(*corev1.Service)
 			tc.change(s)
-			projected, err := compare(want, s)
+			projected, err := own.Compare(want, s)
 			if err != nil || (projected != "") != tc.drift {
 				t.Errorf("got %q, %v", projected, err)
 			}
@@ -142,7 +143,7 @@ func TestMetadataHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, live, config := sentAs(t, component(t, shop, compared).Children[0])
 			tc.change(live)
-			if got := metadataHeld(shop, config, live); got != tc.want {
+			if got := own.MetadataHeld(shop, config, live); got != tc.want {
 				t.Errorf("got %t", got)
 			}
 		})
@@ -167,7 +168,7 @@ func TestCompareMetadata(t *testing.T) {
 	_, live, config := sentAs(t, component(t, shop, compared).Children[0])
 	state := func() string {
 		t.Helper()
-		projected, err := compareMetadata(shop, config, live)
+		projected, err := own.CompareMetadata(shop, config, live)
 		if err != nil {
 			t.Fatal(err)
 		}

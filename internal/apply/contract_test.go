@@ -21,6 +21,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/own"
 	"github.com/holdfast-dev/holdfast/internal/testutil"
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 	"github.com/holdfast-dev/holdfast/internal/testutil/gatewayapi"
@@ -216,7 +217,7 @@ func (a *api) testAnswer(t *testing.T, owner desired.Owner, child desired.Child)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if projected, err := compare(want, result.Object); projected != "" || err != nil {
+	if projected, err := own.Compare(want, result.Object); projected != "" || err != nil {
 		t.Errorf("%s: the answer is not what was sent: %v", child.Kind.Kind, err)
 	}
 	restarted := a.applier()

@@ -16,6 +16,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/own"
 )
 
 // What is kept is not applied like children: it has no owner, is never made again, and of
@@ -171,7 +172,7 @@ func (a *Applier) CreateSecret(ctx context.Context, owner desired.Owner, c desir
 	if there == nil || (desired.Kept{ID: id, Object: there}).Of(owner) {
 		return stale(owner, id) // made before our cache knows of it
 	}
-	return conflict(owner, id, fmt.Sprintf("exists and is not Holdfast's, so it is left alone; delete it, or choose another resourceName for component %q", c.Name))
+	return own.Conflict(owner, id, fmt.Sprintf("exists and is not Holdfast's, so it is left alone; delete it, or choose another resourceName for component %q", c.Name))
 }
 
 // password is what the spec says, a copy of what it names, or a new one.

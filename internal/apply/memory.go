@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/health"
+	"github.com/holdfast-dev/holdfast/internal/own"
 )
 
 const (
@@ -52,7 +53,7 @@ type entry struct {
 	at     time.Time
 
 	// foreign is set while the name is somebody else's, which no cache shows; asked at.
-	foreign   *NameConflict
+	foreign   *own.NameConflict
 	foreignAt time.Time
 
 	repairs *rate.Limiter
@@ -175,7 +176,7 @@ func (m *memory) noteSame(k key, owner types.UID, config *desired.Config, live c
 	m.entry(k, owner).see(config, live, projected)
 }
 
-func (m *memory) setForeign(k key, owner types.UID, foreign *NameConflict, now time.Time) {
+func (m *memory) setForeign(k key, owner types.UID, foreign *own.NameConflict, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(k, owner)
@@ -184,11 +185,11 @@ func (m *memory) setForeign(k key, owner types.UID, foreign *NameConflict, now t
 
 // isForeign returns whose the name was when we last asked, and whether that is fresh: pods
 // that come and go wake us, but say nothing about it.
-func (m *memory) isForeign(k key, owner types.UID, now time.Time) (taken *NameConflict, fresh bool) {
+func (m *memory) isForeign(k key, owner types.UID, now time.Time) (taken *own.NameConflict, fresh bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(k, owner)
-	return e.foreign, e.foreign != nil && !e.foreign.refused && now.Sub(e.foreignAt) < patience
+	return e.foreign, e.foreign != nil && !e.foreign.Refused && now.Sub(e.foreignAt) < patience
 }
 
 // mayRepair takes from the bucket of an object. When it is empty it says how long to

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/own"
 )
 
 const us types.UID = "us"
@@ -206,7 +207,7 @@ func TestMayRepair(t *testing.T) {
 func TestForget(t *testing.T) {
 	m, clock := newMemory(), newClock()
 	m.remember(webKey, us, wish(t, "nginx"), seen("a", "100", 1), projection{}, clock.Now())
-	m.setForeign(webKey, "others", &NameConflict{}, clock.Now())
+	m.setForeign(webKey, "others", &own.NameConflict{}, clock.Now())
 	m.forget(us)
 	if taken, fresh := m.isForeign(webKey, "others", clock.Now()); len(m.owners) != 1 || m.wasOurs(webKey, us) || taken == nil || !fresh {
 		t.Errorf("left: %v", m.owners)
@@ -214,7 +215,7 @@ func TestForget(t *testing.T) {
 	if taken, fresh := m.isForeign(webKey, "others", clock.Now().Add(10*time.Second)); taken == nil || fresh {
 		t.Error("whose a name is must be asked again after a while")
 	}
-	m.setForeign(webKey, "others", &NameConflict{refused: true}, clock.Now())
+	m.setForeign(webKey, "others", &own.NameConflict{Refused: true}, clock.Now())
 	if _, fresh := m.isForeign(webKey, "others", clock.Now()); fresh {
 		t.Error("an edit of the spec may end a refusal at any time")
 	}

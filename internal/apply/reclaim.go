@@ -17,18 +17,6 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// Ours says whether an object belongs to an application: by its reference or, if somebody
-// took that away, by its label.
-func Ours(owner desired.Owner, obj metav1.Object) bool {
-	ref := metav1.GetControllerOfNoCopy(obj)
-	return ref != nil && ref.UID == owner.UID || ref == nil && obj.GetLabels()[appsapi.LabelOwnerUID] == string(owner.UID)
-}
-
-// Owned says whether an object of ours has everything that says so.
-func Owned(owner desired.Owner, obj client.Object) bool {
-	return ownerHeld(owner, obj) && contains(obj.GetLabels(), desired.OwnerLabels(owner))
-}
-
 // Reclaim gives an object that is not applied back what says whose it is, unless somebody
 // takes it away again and again: the next look will do.
 func (a *Applier) Reclaim(ctx context.Context, owner desired.Owner, obj client.Object) (client.Object, error) {

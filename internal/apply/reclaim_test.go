@@ -9,6 +9,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/own"
 )
 
 // TestOwned tells what an object of ours may lose before it has to be claimed again, and
@@ -31,8 +32,8 @@ func TestOwned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := desired.Revision(owner, "0123456789", nil, 1, nil)
 			tc.change(r)
-			if Ours(owner, r) != tc.ours || Owned(owner, r) != tc.owned {
-				t.Errorf("ours %t, owned %t", Ours(owner, r), Owned(owner, r))
+			if own.Ours(owner, r) != tc.ours || own.Owned(owner, r) != tc.owned {
+				t.Errorf("ours %t, owned %t", own.Ours(owner, r), own.Owned(owner, r))
 			}
 			want := []metav1.OwnerReference{other, desired.OwnerReference(owner)}
 			if diff := cmp.Diff(want, withReference(owner, append(r.OwnerReferences, other))); diff != "" {

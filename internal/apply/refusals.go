@@ -8,6 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/internal/own"
 )
 
 // What the API server refuses is tried again ever more rarely, from firstRetry on. The pace
@@ -103,7 +105,7 @@ func lost(err error) bool {
 	if errors.As(err, &status) {
 		return status.Status().Code >= 500
 	}
-	var taken *NameConflict
-	var leaving *Leaving
+	var taken *own.NameConflict
+	var leaving *own.Leaving
 	return err != nil && !errors.Is(err, ErrStale) && !errors.As(err, &taken) && !errors.As(err, &leaving)
 }

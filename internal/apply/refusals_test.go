@@ -8,6 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/internal/own"
 )
 
 // TestRefused asks all the time for what is refused: the API server is asked ever more
@@ -84,7 +86,7 @@ func TestLost(t *testing.T) {
 		"somebody else was faster":  {err: apierrors.NewConflict(group, "web", nil)},
 		"the API server is in need": {err: apierrors.NewTooManyRequests("later", 1)},
 		"decided on what was":       {err: ErrStale},
-		"taken":                     {err: &NameConflict{}},
+		"taken":                     {err: &own.NameConflict{}},
 		"it was there before":       {live: seen("a", "100", 1), err: errors.New("reset")},
 	}
 	for name, tc := range cases {

@@ -15,6 +15,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/own"
 )
 
 // Revisions are created whole and never applied again: what they remember is immutable,
@@ -37,7 +38,7 @@ func (a *Applier) CreateRevision(ctx context.Context, owner desired.Owner, revis
 	}
 	stored, err := a.storeRevision(ctx, owner, k.ID, revision)
 	a.memory.noteRefusal(k, owner.UID, revision.Name, nil, err, a.clock.Now(), a.MaxBackoff)
-	var taken *NameConflict
+	var taken *own.NameConflict
 	errors.As(err, &taken)
 	a.memory.setForeign(k, owner.UID, taken, a.clock.Now())
 	return stored, err
@@ -58,7 +59,7 @@ func (a *Applier) storeRevision(ctx context.Context, owner desired.Owner, id des
 	if live == nil { // gone again
 		return nil, stale(owner, id)
 	}
-	if _, err := claim(owner, id, live); err != nil {
+	if _, err := own.Claim(owner, id, live); err != nil {
 		return nil, err
 	}
 	return a.claimRevision(ctx, owner, live.(*appsv1.ControllerRevision), map[string]any{

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/own"
 )
 
 // edits are what people do by hand that shuts out a field of ours, as merge patches of
@@ -177,7 +178,7 @@ func (a *api) hasNothingOfTheirs(t *testing.T, child desired.Child, obj client.O
 	if err != nil {
 		t.Fatal(err)
 	}
-	if projected, err := compare(want, obj); projected != "" || err != nil {
+	if projected, err := own.Compare(want, obj); projected != "" || err != nil {
 		t.Errorf("it is not what we want: %v", err)
 	}
 	if err := a.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {

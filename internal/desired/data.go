@@ -3,6 +3,7 @@ package desired
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -67,6 +68,18 @@ func ClaimName(storage, set string, ordinal int32) string {
 
 // ClaimPrefix is what the claims of all pods begin with.
 func ClaimPrefix(storage, set string) string { return storage + "-" + set + "-" }
+
+// CountPods is how many pods a set had, by the numbers of those that are left of it.
+func CountPods(pods []*corev1.Pod) int32 {
+	var count int32
+	for _, p := range pods {
+		ordinal, err := strconv.ParseInt(p.Name[strings.LastIndex(p.Name, "-")+1:], 10, 32)
+		if err == nil && p.DeletionTimestamp == nil {
+			count = max(count, int32(ordinal)+1)
+		}
+	}
+	return count
+}
 
 // AccessMode is who may use a volume at once.
 func AccessMode(s appsapi.StorageSpec) corev1.PersistentVolumeAccessMode {

@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -221,6 +222,22 @@ func Workloads(owner Owner, components []appsapi.Component, kept []Kept) []strin
 	}
 	slices.Sort(out)
 	return slices.DeleteFunc(slices.Compact(out), func(w string) bool { return w == "" })
+}
+
+// Concerning is what matters to an application of all that is kept in its namespace.
+func Concerning(owner Owner, components []appsapi.Component, all []Kept) []Kept {
+	ours := slices.DeleteFunc(slices.Clone(all), func(k Kept) bool { return !k.Of(owner) || k.Workload() == "" })
+	workloads := Workloads(owner, components, ours)
+	return slices.DeleteFunc(slices.Clone(all), func(k Kept) bool { return !slices.Contains(workloads, k.Workload()) })
+}
+
+// InOrder sorts by kind and name. A cache lists in any order, and what is said about data must
+// not change with it.
+func InOrder(kept []Kept) []Kept {
+	slices.SortFunc(kept, func(a, b Kept) int {
+		return cmp.Or(cmp.Compare(a.Kind.Kind, b.Kind.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return kept
 }
 
 // Secrets are those that have, or will have, the credentials of components, and those that

@@ -93,8 +93,15 @@ type Plan struct {
 	Forget []*appsv1.ControllerRevision
 }
 
-// For plans the revisions of an application. name is that of the applied spec's revision.
+// usual is how many specs are remembered if nobody says another number.
+const usual = 10
+
+// For plans the revisions of an application. name is that of the applied spec's revision; a
+// limit of 0 means the usual one.
 func For(name string, revisions []*appsv1.ControllerRevision, limit int) Plan {
+	if limit == 0 {
+		limit = usual
+	}
 	sorted := slices.Clone(revisions)
 	slices.SortFunc(sorted, func(a, b *appsv1.ControllerRevision) int {
 		return cmp.Or(cmp.Compare(b.Revision, a.Revision), cmp.Compare(a.Name, b.Name))

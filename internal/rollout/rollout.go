@@ -7,6 +7,7 @@ package rollout
 import (
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -283,4 +284,19 @@ func Finished(j *batchv1.Job) bool {
 // keptOnPurpose says whether somebody wants a child to stay.
 func keptOnPurpose(live Object) bool {
 	return live.GetAnnotations()[appsapi.AnnotationPrune] == appsapi.PruneDisabled
+}
+
+// JobsToKeep are the hashes of the jobs of all remembered specs, apart from those that are
+// about to be forgotten: one may go back to them, and what they did must not be done twice.
+func JobsToKeep(revisions, forget []*appsv1.ControllerRevision) map[string]bool {
+	keep := map[string]bool{}
+	for _, revision := range revisions {
+		if slices.ContainsFunc(forget, func(r *appsv1.ControllerRevision) bool { return r.Name == revision.Name }) {
+			continue
+		}
+		for _, spec := range desired.JobSpecs(revision) {
+			keep[spec] = true
+		}
+	}
+	return keep
 }

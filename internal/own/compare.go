@@ -1,4 +1,4 @@
-package apply
+package own
 
 import (
 	"crypto/sha256"
@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
@@ -35,9 +34,9 @@ var listKeys = map[string][]string{
 	"volumes":                   {"name"},
 }
 
-// keysOf returns the keys of a list, by the name of its field. Two lists share the name
+// Keys returns the keys of a list, by the name of its field; none means that it is one value. Two lists share the name
 // ports: those of a container and those of a Service.
-func keysOf(field string, element map[string]any) []string {
+func Keys(field string, element map[string]any) []string {
 	if field != "ports" {
 		return listKeys[field]
 	}
@@ -91,7 +90,7 @@ func projectList(field string, want, live []any) any {
 	if !ok {
 		return live
 	}
-	keys := keysOf(field, first)
+	keys := Keys(field, first)
 	if len(keys) == 0 {
 		return live
 	}
@@ -116,10 +115,10 @@ func sameKeys(keys []string, a, b map[string]any) bool {
 	return true
 }
 
-// compare looks at the fields we hold outside of metadata. projected is empty when live has
+// Compare looks at the fields we hold outside of metadata. projected is empty when live has
 // exactly what we want, and otherwise a digest of what it has instead: an admission
 // webhook may insist on something else, and must not be fought for ever.
-func compare(want map[string]any, live client.Object) (projected string, err error) {
+func Compare(want map[string]any, live Object) (projected string, err error) {
 	all, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
 	if err != nil {
 		return "", fmt.Errorf("read fields of %s: %w", live.GetName(), err)
@@ -131,9 +130,9 @@ func compare(want map[string]any, live client.Object) (projected string, err err
 	return digest(got)
 }
 
-// compareMetadata does the same for labels, annotations and the owner.
-func compareMetadata(owner desired.Owner, config *desired.Config, live client.Object) (projected string, err error) {
-	if metadataHeld(owner, config, live) {
+// CompareMetadata does the same for labels, annotations and the owner.
+func CompareMetadata(owner desired.Owner, config *desired.Config, live Object) (projected string, err error) {
+	if MetadataHeld(owner, config, live) {
 		return "", nil
 	}
 	annotations := shared(live.GetAnnotations(), config.Annotations())
@@ -162,8 +161,8 @@ func digest(content any) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// metadataHeld says whether labels, annotations and the owner are as we hold them.
-func metadataHeld(owner desired.Owner, config *desired.Config, live client.Object) bool {
+// MetadataHeld says whether labels, annotations and the owner are as we hold them.
+func MetadataHeld(owner desired.Owner, config *desired.Config, live Object) bool {
 	return ownerHeld(owner, live) &&
 		live.GetAnnotations()[appsapi.AnnotationApplied] == config.Hash() &&
 		contains(live.GetLabels(), config.Labels()) &&
@@ -172,7 +171,7 @@ func metadataHeld(owner desired.Owner, config *desired.Config, live client.Objec
 
 // ownerHeld looks at the whole reference: the garbage collector finds the owner by kind
 // and name, and our own watch does too.
-func ownerHeld(owner desired.Owner, live client.Object) bool {
+func ownerHeld(owner desired.Owner, live metav1.Object) bool {
 	ref := metav1.GetControllerOfNoCopy(live)
 	return ref != nil && ref.UID == owner.UID && ref.APIVersion == owner.APIVersion &&
 		ref.Kind == owner.Kind && ref.Name == owner.Name &&

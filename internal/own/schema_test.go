@@ -1,4 +1,4 @@
-package apply
+package own
 
 import (
 	"reflect"
@@ -111,7 +111,7 @@ func (s schemaTest) checkList(field string, list *schema.List) {
 	for _, k := range want {
 		example[k] = ""
 	}
-	if got := keysOf(field, example); len(want) > 0 && !slices.Equal(got, want) || len(want) == 0 && listKeys[field] != nil {
+	if got := Keys(field, example); len(want) > 0 && !slices.Equal(got, want) || len(want) == 0 && listKeys[field] != nil {
 		s.Errorf("list %s: the keys are %v, we use %v", field, want, got)
 	}
 	if len(want) == 0 {

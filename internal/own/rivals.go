@@ -1,4 +1,4 @@
-package apply
+package own
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -132,8 +131,8 @@ func rivals(field string, want, live map[string]any) [][]string {
 	return found
 }
 
-// rivalsIn returns where live has something that shuts out a field of ours.
-func rivalsIn(want map[string]any, live client.Object) ([]fieldpath.Path, error) {
+// Rivals returns where live has something that shuts out a field of ours.
+func Rivals(want map[string]any, live Object) ([]fieldpath.Path, error) {
 	all, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
 	if err != nil {
 		return nil, fmt.Errorf("read fields of %s: %w", live.GetName(), err)
@@ -166,7 +165,7 @@ func rivalPaths(at fieldpath.Path, field string, want, live any) []fieldpath.Pat
 		}
 		for _, e := range w {
 			element, ok := e.(map[string]any)
-			keys := keysOf(field, element)
+			keys := Keys(field, element)
 			if !ok || len(keys) == 0 {
 				return nil
 			}
@@ -186,7 +185,7 @@ func namesakes(at fieldpath.Path, want, live []any) []fieldpath.Path {
 	var found []fieldpath.Path
 	for _, e := range live {
 		theirs := e.(map[string]any)
-		keys := keysOf("ports", theirs)
+		keys := Keys("ports", theirs)
 		_, ofContainer := theirs["containerPort"]
 		named, same := !ofContainer && theirs["name"] == nil, false
 		for _, w := range want {

@@ -1,0 +1,103 @@
+package own
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+)
+
+// NameConflict is an object of somebody else with the name of a child.
+type NameConflict struct {
+	Child     desired.ID
+	Namespace string
+	// Why says whose it is and what to do about it.
+	Why string
+	// Refused is set when its owner would let us in: an edit of the spec may end that.
+	Refused bool
+}
+
+func (c *NameConflict) Error() string {
+	return fmt.Sprintf("%s %s/%s %s", c.Child.Kind.Kind, c.Namespace, c.Child.Name, c.Why)
+}
+
+// Leaving is a child that is on its way out: it cannot be held, only replaced.
+type Leaving struct {
+	Child     desired.ID
+	Namespace string
+	Why       string
+}
+
+func (l *Leaving) Error() string {
+	return fmt.Sprintf("%s %s/%s %s", l.Child.Kind.Kind, l.Namespace, l.Child.Name, l.Why)
+}
+
+// Claim says whether we may write an object that exists, and whether it was not ours
+// before.
+func Claim(owner desired.Owner, id desired.ID, live Object) (adopting bool, err error) {
+	ref := metav1.GetControllerOfNoCopy(live)
+	switch {
+	case ref != nil && ref.UID == owner.UID, ref == nil && live.GetLabels()[appsapi.LabelOwnerUID] == string(owner.UID):
+		if live.GetDeletionTimestamp() != nil {
+			return false, &Leaving{Child: id, Namespace: owner.Namespace, Why: leavingWhy(live)}
+		}
+		return false, nil
+	case ref != nil && ref.Kind == owner.Kind && ref.Name == owner.Name && group(ref.APIVersion) == group(owner.APIVersion):
+		return false, &Leaving{Child: id, Namespace: owner.Namespace, Why: fmt.Sprintf(
+			"still belongs to the deleted %s of the same name and is being removed by the garbage collector", owner.Kind)}
+	case ref != nil:
+		return false, Conflict(owner, id, fmt.Sprintf("belongs to %s %q and is left alone; rename %s %q, or that one",
+			ref.Kind, ref.Name, owner.Kind, owner.Name))
+	case live.GetAnnotations()[appsapi.AnnotationAdopt] == "true":
+		return true, nil
+	}
+	whose := "exists and is not Holdfast's"
+	if l := live.GetLabels(); l[appsapi.LabelOwnerUID] != "" {
+		whose = fmt.Sprintf("was left behind by another %s %q", l[appsapi.LabelOwnerKind], l[appsapi.LabelInstance])
+	}
+	return false, Conflict(owner, id, fmt.Sprintf("%s, so it is left alone; delete it, choose another name, or hand it over: "+
+		"kubectl annotate %s %s -n %s %s=true", whose, strings.ToLower(id.Kind.Kind), id.Name, owner.Namespace, appsapi.AnnotationAdopt))
+}
+
+func leavingWhy(live Object) string {
+	if f := live.GetFinalizers(); len(f) > 0 {
+		return "is being deleted and waits for " + strings.Join(f, ", ")
+	}
+	return "is being deleted"
+}
+
+func group(apiVersion string) string {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return apiVersion
+	}
+	return gv.Group
+}
+
+// Conflict is one about a child.
+func Conflict(owner desired.Owner, id desired.ID, why string) *NameConflict {
+	return &NameConflict{Child: id, Namespace: owner.Namespace, Why: why}
+}
+
+// Ours says whether an object belongs to an application: by its reference or, if somebody
+// took that away, by its label.
+func Ours(owner desired.Owner, obj metav1.Object) bool {
+	ref := metav1.GetControllerOfNoCopy(obj)
+	return ref != nil && ref.UID == owner.UID || ref == nil && obj.GetLabels()[appsapi.LabelOwnerUID] == string(owner.UID)
+}
+
+// Owned says whether an object of ours has everything that says so.
+func Owned(owner desired.Owner, obj metav1.Object) bool {
+	return ownerHeld(owner, obj) && contains(obj.GetLabels(), desired.OwnerLabels(owner))
+}
+
+// ClaimTaken is a claim of somebody else with the name of one that new pods would use.
+func ClaimTaken(owner desired.Owner, name string) *NameConflict {
+	return Conflict(owner, desired.ID{Kind: desired.KindClaim, Name: name}, fmt.Sprintf(
+		"exists and is not Holdfast's, so no pod is started with it; delete it, choose another resourceName, or hand it over: kubectl annotate pvc %s -n %s %s=true",
+		name, owner.Namespace, appsapi.AnnotationAdopt))
+}
