@@ -175,28 +175,11 @@ func (r *reconciler[T]) userOf(ctx context.Context, owner desired.Owner, k desir
 		return "", fmt.Errorf("list pods of namespace %s: %w", owner.Namespace, err)
 	}
 	for i := range pods.Items {
-		if uses(&pods.Items[i], k) {
+		if k.UsedBy(&pods.Items[i]) {
 			return "Pod " + pods.Items[i].Name, nil
 		}
 	}
 	return "", nil
-}
-
-// uses says whether a pod that has not ended has a claim, or is of the set whose credentials
-// a Secret has.
-func uses(pod *corev1.Pod, k desired.Kept) bool {
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		return false
-	}
-	if k.Claim == nil {
-		return pod.Labels[appsapi.LabelWorkload] == k.Workload()
-	}
-	for i := range pod.Spec.Volumes {
-		if c := pod.Spec.Volumes[i].PersistentVolumeClaim; c != nil && c.ClaimName == k.Claim.Name {
-			return true
-		}
-	}
-	return false
 }
 
 // settle does what has to be done about the data of an application that is deleted, once

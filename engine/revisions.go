@@ -34,7 +34,7 @@ func (r *reconciler[T]) remember(ctx context.Context, app T, owner desired.Owner
 	if r.kind.History == nil {
 		return nil
 	}
-	jobs := o.jobs()
+	jobs := desired.JobsOf(o.components)
 	if before := h.Current; before != nil && !slices.Equal(desired.JobSpecs(before), jobs) {
 		after, err := r.applier.NoteJobs(ctx, owner, before, jobs)
 		if err != nil {
@@ -63,18 +63,6 @@ func (r *reconciler[T]) remember(ctx context.Context, app T, owner desired.Owner
 	}
 	h.Current, err = r.applier.CreateRevision(ctx, owner, desired.Revision(owner, o.spec.Hash, data, h.Number, jobs))
 	return err
-}
-
-// jobs are the hashes of the jobs in the spec.
-func (o *observed) jobs() []string {
-	var jobs []string
-	for _, c := range o.components {
-		if c.JobSpec != "" {
-			jobs = append(jobs, c.JobSpec)
-		}
-	}
-	slices.Sort(jobs)
-	return slices.Compact(jobs)
 }
 
 // uncover asks the API server, before a Job is deleted because no revision that is seen needs

@@ -71,6 +71,23 @@ func (k Kept) Set() string {
 	return ""
 }
 
+// UsedBy says whether a pod that has not ended has a claim, or is of the set whose credentials
+// a Secret has.
+func (k Kept) UsedBy(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return false
+	}
+	if k.Claim == nil {
+		return pod.Labels[appsapi.LabelWorkload] == k.Workload()
+	}
+	for i := range pod.Spec.Volumes {
+		if c := pod.Spec.Volumes[i].PersistentVolumeClaim; c != nil && c.ClaimName == k.Claim.Name {
+			return true
+		}
+	}
+	return false
+}
+
 // KeptLabels are those that say whose the data of a component is.
 func KeptLabels(owner Owner, c Component) map[string]string {
 	l := childLabels(owner, appsapi.Component{Name: c.Name, Stateful: &appsapi.StatefulComponent{}})

@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -61,4 +62,16 @@ func OwnerReference(owner Owner) metav1.OwnerReference {
 // JobSpecs are the hashes of the jobs in the spec that a revision remembers.
 func JobSpecs(r *appsv1.ControllerRevision) []string {
 	return split(r.Annotations[appsapi.AnnotationJobSpec])
+}
+
+// JobsOf are the hashes of the jobs among components.
+func JobsOf(components []Component) []string {
+	var jobs []string
+	for _, c := range components {
+		if c.JobSpec != "" {
+			jobs = append(jobs, c.JobSpec)
+		}
+	}
+	slices.Sort(jobs)
+	return slices.Compact(jobs)
 }

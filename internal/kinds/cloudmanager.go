@@ -28,15 +28,6 @@ func CloudManager(cm *appsapi.CloudManager) []appsapi.Component {
 	}
 }
 
-// CloudManagerHistory remembers what runs: not the password, which everybody who may read
-// revisions could read, and not what becomes of data one day. The password is left out rather
-// than replaced by a word: going back must not make that word the password.
-func CloudManagerHistory(cm *appsapi.CloudManager) (spec any, limit int32) {
-	remembered := cm.Spec
-	remembered.DeletionPolicy, remembered.DB.RootPass = "", ""
-	return remembered, 0
-}
-
 func deployed(d appsapi.CloudManagerDeployment) *appsapi.ServiceComponent {
 	return &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{
 		ContainerSpec: appsapi.ContainerSpec{Image: d.Image, Command: d.Command, Env: d.Env, Resources: d.Resources},

@@ -26,12 +26,3 @@ func AppStack(stack *appsapi.AppStack) []appsapi.Component {
 	}
 	return out
 }
-
-// AppStackHistory remembers what runs: not whether hands are off, nor how much is remembered.
-func AppStackHistory(stack *appsapi.AppStack) (spec any, limit int32) {
-	remembered := appsapi.AppStackSpec{Components: stack.Spec.Components}
-	if l := stack.Spec.RevisionHistoryLimit; l != nil {
-		limit = *l
-	}
-	return remembered, limit
-}

@@ -1,52 +1,62 @@
-// Package plan is the verb plan: it prints in which order the operator would create and
-// delete an application, from its manifest alone.
+// Package plan is the verb plan: it tells what would change in the cluster if a manifest
+// were applied, and with --offline in which order its application is created and deleted.
 //
-// Safety rule: it asks no cluster and decides nothing itself. What it prints is what the
-// planner of the operator says.
+// Safety rule: it writes nothing. What it sends is a dry run, with the rights of the caller,
+// and what it tells is decided by the planner of the operator. No value of a Secret and no
+// password of a spec is printed.
 package plan
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
 
 	"github.com/spf13/cobra"
-)
 
-// The values of --output.
-const (
-	asTable = "table"
-	asJSON  = "json"
-	asYAML  = "yaml"
+	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
 // options are the flags.
 type options struct {
-	file   string
-	output string
+	file     string
+	output   cli.Output
+	offline  bool
+	exitCode bool
 }
 
 // Command is the verb.
-func Command() *cobra.Command {
+func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE",
-		Short: "Print the order in which an application is created and deleted",
-		Long: `Print the order in which an application (an AppStack, an AppService or a CloudManager) is
-created and deleted, and what of it would be applied at once in an empty cluster. No cluster
-is asked.`,
+		Short: "Tell what would change in the cluster if a manifest were applied",
+		Long: `Tell what would change in the cluster if a manifest with applications (AppStacks, AppServices,
+CloudManagers) were applied: what is created, changed, deleted and made anew, which pods are
+replaced, what waits for what, and what becomes of data. Nothing is written: the operator's
+own planner decides on what is in the cluster, and the API server answers dry runs, all with
+your rights. It assumes that what is started becomes ready.
+
+With --offline no cluster is asked: it prints the order in which the application is created
+and deleted, and what of it would be applied at once in an empty cluster.
+
+The exit code is 0, also if there are changes, and 1 if something would be refused. With
+--exit-code it is 2 if there are changes.`,
 		Example: `  kubectl holdfast plan -f shop.yaml
-  kubectl get appstack shop -o yaml | kubectl holdfast plan -f -`,
+  kubectl holdfast plan -f shop.yaml -o json --exit-code
+  kubectl holdfast plan -f shop.yaml --offline`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err
 			}
-			return run(o, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return run(cmd.Context(), env, o, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "the manifest, or - for standard input; it may have several documents")
-	cmd.Flags().StringVarP(&o.output, "output", "o", asTable, "table, json or yaml; the last two print a list with an entry per application")
+	cmd.Flags().BoolVar(&o.offline, "offline", false, "ask no cluster, and print the order alone")
+	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "end with 2 if there are changes")
+	o.output.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatYAML)
 	return cmd
 }
 
@@ -54,8 +64,63 @@ func (o options) check() error {
 	if o.file == "" {
 		return errors.New("no manifest given; name one with -f FILE, or give - for standard input")
 	}
-	if !slices.Contains([]string{asTable, asJSON, asYAML}, o.output) {
-		return fmt.Errorf("output %q is not known; use -o table, json or yaml", o.output)
+	return o.output.Check()
+}
+
+// run reads a manifest and plans every application in it. One that cannot be planned does
+// not hide the others.
+func run(ctx context.Context, env *cli.Env, o options, in io.Reader, out, errOut io.Writer) error {
+	applications, err := read(o.file, in, errOut)
+	if o.offline {
+		return errors.Join(err, offline(o, applications, out))
+	}
+	if len(applications) == 0 {
+		return err
+	}
+	done := cli.Progress(errOut, "asking the API server what would become of it")
+	plans, planErr := online(ctx, env, applications, errOut)
+	done()
+	errs := []error{err, planErr}
+	if len(plans) > 0 {
+		errs = append(errs, show(env.Terminal(out), o.output, plans))
+	}
+	for _, p := range plans {
+		errs = append(errs, p.refusal())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, p := range plans {
+		if o.exitCode && p.changes() {
+			return cli.ErrNotReady // of all errors the one with this exit code
+		}
 	}
 	return nil
+}
+
+// online plans applications with what is in the cluster.
+func online(ctx context.Context, env *cli.Env, applications []application, errOut io.Writer) ([]Plan, error) {
+	namespace, err := env.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	c, err := env.Client()
+	if err != nil {
+		return nil, err
+	}
+	warnOfVersions(ctx, c, env.Version, errOut)
+	var plans []Plan
+	var errs []error
+	for _, a := range applications {
+		if a.owner.Namespace == "" {
+			a.owner.Namespace = namespace
+		}
+		p, err := planOf(ctx, c, a)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %s %s/%s: %w", a.where, a.owner.Kind, a.owner.Namespace, a.owner.Name, err))
+			continue
+		}
+		plans = append(plans, p)
+	}
+	return plans, errors.Join(errs...)
 }

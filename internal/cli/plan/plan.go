@@ -1,164 +1,172 @@
 package plan
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/desired"
-	"github.com/holdfast-dev/holdfast/internal/rollout"
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/history"
+	"github.com/holdfast-dev/holdfast/internal/kinds"
+	"github.com/holdfast-dev/holdfast/internal/rehearsal"
 )
 
-// Plan is what becomes of one application.
+// Plan is what would become of one application.
 type Plan struct {
 	Kind      string `json:"kind"`
-	Namespace string `json:"namespace,omitempty"`
+	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Components in the order in which they are created.
-	Components []Component `json:"components"`
-	// EmptyCluster is what the operator would do first in a cluster where nothing of the
-	// application exists.
-	EmptyCluster EmptyCluster `json:"emptyCluster"`
-	// Deletion is the order in which the components go, those of one entry together. It
-	// is empty when they all go at once.
-	Deletion [][]string `json:"deletion,omitempty"`
+	// Exists is false for an application that would be created.
+	Exists bool `json:"exists"`
+	// Suspended is set when all of it is suspended: nothing is written.
+	Suspended bool `json:"suspended,omitempty"`
+	// Changes are about every object of the application, in the order in which they happen,
+	// those that stay as they are first.
+	Changes []Change `json:"changes"`
+	// Trouble is why components would not get on.
+	Trouble []Trouble `json:"trouble,omitempty"`
+	// Notes are what could not be found out, and what that means.
+	Notes []string `json:"notes,omitempty"`
 }
 
-// Component is one component of the application.
-type Component struct {
-	// Wave is which of the waves creates it: those of one wave wait only for those of
-	// earlier ones.
-	Wave      int                       `json:"wave"`
-	Name      string                    `json:"name"`
-	Type      appsapi.ComponentType     `json:"type"`
-	Children  []appsapi.ObjectReference `json:"children"`
-	WaitsFor  []string                  `json:"waitsFor,omitempty"`
-	Suspended bool                      `json:"suspended,omitempty"`
+// Action is what happens to an object.
+type Action string
+
+// What happens to an object.
+const (
+	Unchanged Action = "Unchanged"
+	Created   Action = "Created"
+	Changed   Action = "Changed"
+	Deleted   Action = "Deleted"
+	// Recreated objects are deleted and made anew. The pods of a StatefulSet stay meanwhile.
+	Recreated Action = "Recreated"
+	// Refused objects cannot be what the manifest wants, and stay as they are.
+	Refused Action = "Refused"
+)
+
+// Change is what happens to one object.
+type Change struct {
+	// Step tells what happens at the same time; 0 is nothing.
+	Step      int    `json:"step"`
+	Action    Action `json:"action"`
+	Component string `json:"component,omitempty"`
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	// Restarts is how many pods are replaced.
+	Restarts int32 `json:"restarts,omitempty"`
+	// Runs is set for a Job that runs.
+	Runs bool `json:"runs,omitempty"`
+	// Data is what becomes of data, or of the password to it: Kept, Grows, Retained, Found
+	// (a component has it again) or Lost (deleted for good).
+	Data string `json:"data,omitempty"`
+	// After are the components that have to be ready first.
+	After []string `json:"after,omitempty"`
+	// Because says what an object waits for before it goes.
+	Because string `json:"because,omitempty"`
+	// Reason is why it is refused.
+	Reason string `json:"reason,omitempty"`
+	// Guessed is set when the API server could not be asked what the object would be: fields
+	// that it, or a webhook, would set are missing.
+	Guessed bool    `json:"guessed,omitempty"`
+	Fields  []Field `json:"fields,omitempty"`
 }
 
-// EmptyCluster says which components are applied and which wait.
-type EmptyCluster struct {
-	Apply []string `json:"apply,omitempty"`
-	Wait  []Wait   `json:"wait,omitempty"`
-	// Suspended components are left alone.
-	Suspended []string `json:"suspended,omitempty"`
+// Trouble is why a component would not get on.
+type Trouble struct {
+	Component string `json:"component"`
+	Message   string `json:"message"`
 }
 
-// Wait is a component that waits for others.
-type Wait struct {
-	Component string   `json:"component"`
-	For       []string `json:"for"`
-}
-
-// run reads a manifest and prints the plan of every application in it. One that cannot be
-// planned does not hide the others.
-func run(o options, in io.Reader, out, errOut io.Writer) error {
-	applications, err := read(o.file, in, errOut)
-	var plans []Plan
-	errs := []error{err}
-	for _, a := range applications {
-		p, err := planOf(a)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s %s: %w", a.where, a.owner.Kind, a.owner.Name, err))
-			continue
-		}
-		plans = append(plans, p)
+// planOf plans an application with what is in the cluster.
+func planOf(ctx context.Context, c client.Client, a application) (Plan, error) {
+	before, after, err := stored(ctx, c, a)
+	if err != nil {
+		return Plan{}, redacted(err, a)
 	}
-	if len(plans) > 0 {
-		errs = append(errs, printPlans(o.output, plans, out))
-	}
-	return errors.Join(errs...)
-}
-
-// planOf plans an application that does not exist yet.
-func planOf(a application) (Plan, error) {
-	components := desired.For(a.owner, a.components, desired.Known{})
-	steps, err := rollout.For(rollout.Input{Owner: a.owner, Components: components})
+	l := &looker{client: c, app: after, live: before, owner: cli.Owner(after), specs: cli.Components(after)}
+	in, err := l.look(ctx)
 	if err != nil {
 		return Plan{}, err
 	}
-	p := Plan{Kind: a.owner.Kind, Namespace: a.owner.Namespace, Name: a.owner.Name}
-	for i, wave := range rollout.Order(gating(components)) {
-		for _, c := range wave {
-			p.Components = append(p.Components, component(i+1, c))
-			if c.Suspended {
-				p.EmptyCluster.Suspended = append(p.EmptyCluster.Suspended, c.Name)
-			}
-		}
+	server := newDryRun(ctx, c, in)
+	result, err := rehearsal.Play(in, server)
+	if err != nil {
+		return Plan{}, redacted(err, a)
 	}
-	for _, s := range steps.Steps {
-		if s.Waits() {
-			p.EmptyCluster.Wait = append(p.EmptyCluster.Wait, Wait{s.Component, s.WaitsFor})
-			continue
-		}
-		p.EmptyCluster.Apply = append(p.EmptyCluster.Apply, s.Component)
+	if result.Invalid != nil {
+		return Plan{}, fmt.Errorf("it would be stored, but can never work: %w", result.Invalid)
 	}
-	if rollout.Ordered(components, nil) {
-		p.Deletion = deletion(a.owner, components)
+	p := Plan{Kind: a.owner.Kind, Namespace: a.owner.Namespace, Name: a.owner.Name, Exists: before != nil, Suspended: result.HandsOff}
+	for _, o := range result.Outcomes {
+		change, err := changeOf(o, server.guessed[o.ID])
+		if err != nil {
+			return Plan{}, err
+		}
+		p.Changes = append(p.Changes, change)
+	}
+	slices.SortFunc(p.Changes, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Component, b.Component), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	for component, message := range result.Trouble {
+		p.Trouble = append(p.Trouble, Trouble{component, message})
+	}
+	slices.SortFunc(p.Trouble, func(a, b Trouble) int { return cmp.Compare(a.Component, b.Component) })
+	p.Notes = l.notes
+	if result.Held {
+		p.Notes = append(p.Notes, "What left the spec stays for as long as all of it is suspended.")
 	}
 	return p, nil
 }
 
-func component(wave int, c desired.Component) Component {
-	out := Component{Wave: wave, Name: c.Name, Type: c.Type, WaitsFor: c.DependsOn, Suspended: c.Suspended}
-	for _, child := range c.Children {
-		out.Children = append(out.Children, appsapi.ObjectReference{Kind: child.Kind.Kind, Name: child.Name})
-	}
-	return out
+// changes says whether anything would change.
+func (p Plan) changes() bool {
+	return !p.Exists || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Action != Unchanged && c.Action != Refused })
 }
 
-// gating are the components without their dependencies on those that nobody waits for.
-func gating(components []desired.Component) []desired.Component {
-	free := map[string]bool{}
-	for _, c := range components {
-		free[c.Name] = c.GatesNobody
-	}
-	out := make([]desired.Component, len(components))
-	for i, c := range components {
-		out[i] = c
-		out[i].DependsOn = nil
-		for _, dep := range c.DependsOn {
-			if !free[dep] {
-				out[i].DependsOn = append(out[i].DependsOn, dep)
-			}
+// refusal is the error of a plan that does not lead to what the manifest says.
+func (p Plan) refusal() error {
+	refused := 0
+	for _, c := range p.Changes {
+		if c.Action == Refused {
+			refused++
 		}
 	}
-	return out
+	if refused+len(p.Trouble) == 0 {
+		return nil
+	}
+	return errors.New(p.title() + " would not become what the manifest says; see what is refused above")
 }
 
-// deletion plays the deletion of what the components would have become.
-func deletion(owner desired.Owner, components []desired.Component) [][]string {
-	seen := rollout.Seen{}
-	for _, c := range components {
-		seen[c.Workload] = workload(owner, c)
+func (p Plan) title() string { return fmt.Sprintf("%s %s/%s", p.Kind, p.Namespace, p.Name) }
+
+// remembered is what the operator remembers of an application; nil is nothing.
+func remembered(app cli.Application) (*history.Spec, int, error) {
+	var spec any
+	var limit int32
+	switch o := app.(type) {
+	case *appsapi.AppStack:
+		spec, limit = kinds.AppStackHistory(o)
+	case *appsapi.CloudManager:
+		spec, limit = kinds.CloudManagerHistory(o)
+	default:
+		return nil, 0, nil
 	}
-	var order [][]string
-	for {
-		down := rollout.Down(owner, seen)
-		if down.Done {
-			return order
-		}
-		var wave []string
-		for _, r := range down.Delete {
-			wave = append(wave, r.Component)
-			delete(seen, r.Child)
-		}
-		slices.Sort(wave)
-		order = append(order, wave)
-	}
+	s, err := history.Of(spec)
+	return &s, int(limit), err
 }
 
-// workload is what of a workload the order of deletion is made of.
-func workload(owner desired.Owner, c desired.Component) rollout.Object {
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Name: c.Workload.Name, Namespace: owner.Namespace,
-		Labels:          map[string]string{appsapi.LabelComponent: c.Name},
-		Annotations:     map[string]string{appsapi.AnnotationDependsOn: strings.Join(c.DependsOn, ",")},
-		OwnerReferences: []metav1.OwnerReference{{UID: owner.UID, Controller: new(true)}},
-	}}
+// deletesData says whether data goes with what it belongs to.
+func deletesData(app cli.Application) bool {
+	switch o := app.(type) {
+	case *appsapi.AppStack:
+		return o.Spec.DeletionPolicy == appsapi.DeletionDelete
+	case *appsapi.CloudManager:
+		return o.Spec.DeletionPolicy == appsapi.DeletionDelete
+	}
+	return false
 }

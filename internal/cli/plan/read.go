@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
@@ -21,7 +22,9 @@ import (
 
 // application is what a document of the manifest says.
 type application struct {
-	where      string // file and document, for errors
+	where string // file and document, for errors
+	// manifest is the document as it was written: what it does not say is not said.
+	manifest   *unstructured.Unstructured
 	owner      desired.Owner
 	components []appsapi.Component
 }
@@ -103,7 +106,15 @@ func decode(document []byte) (*application, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; kubectl explain %s.spec lists the fields there are", err, strings.ToLower(head.Kind))
 	}
-	return mapped(obj)
+	a, err := mapped(obj)
+	if err != nil {
+		return nil, err
+	}
+	a.manifest = &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(document, &a.manifest.Object); err != nil {
+		return nil, fmt.Errorf("%w; correct the YAML", err)
+	}
+	return a, nil
 }
 
 func decoder() runtime.Decoder {
@@ -130,14 +141,14 @@ func mapped(obj runtime.Object) (*application, error) {
 	}
 	a.owner.APIVersion, a.owner.Kind = obj.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
 	a.owner.UID = "plan" // the API server gives the real one
-	return &a, a.check()
+	if a.owner.Name == "" {
+		return nil, errors.New("metadata.name is missing; children are named after it, so give it one")
+	}
+	return &a, nil
 }
 
 // check finds what the API server would refuse and the planner takes for granted.
 func (a application) check() error {
-	if a.owner.Name == "" {
-		return errors.New("metadata.name is missing; children are named after it, so give it one")
-	}
 	if len(a.components) == 0 {
 		return errors.New("spec.components is empty; add a component")
 	}

@@ -54,7 +54,7 @@ func Command(build string) *cobra.Command {
 		status.Command(env),
 		why.Command(env),
 		tree.Command(env),
-		plan.Command(),
+		plan.Command(env),
 		watch.Command(env),
 		find.Command(env),
 		logs.Command(env),

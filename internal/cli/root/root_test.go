@@ -12,7 +12,7 @@ func TestCommand(t *testing.T) {
 		want string
 	}{
 		"version": {args: []string{"--version"}, want: "kubectl holdfast version dev\n"},
-		"plan":    {args: []string{"plan", "-f", "../../../config/samples/appservice.yaml"}, want: "AppService web, 1 component\n"},
+		"plan":    {args: []string{"plan", "-f", "../../../config/samples/appservice.yaml", "--offline"}, want: "AppService web, 1 component\n"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

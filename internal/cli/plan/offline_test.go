@@ -12,19 +12,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// execute runs the verb as a person would.
+// execute runs the verb as a person would, without a cluster.
 func execute(in io.Reader, args ...string) (out, errOut string, err error) {
 	var o, e bytes.Buffer
-	cmd := Command()
+	cmd := Command(&cli.Env{})
 	cmd.SetIn(in)
 	cmd.SetOut(&o)
 	cmd.SetErr(&e)
-	cmd.SetArgs(args)
+	cmd.SetArgs(append(args, "--offline"))
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err = cmd.Execute()
 	return o.String(), e.String(), err
@@ -190,7 +191,7 @@ func TestWrongUse(t *testing.T) {
 	}{
 		"no file":         {want: "no manifest given; name one with -f FILE, or give - for standard input"},
 		"an argument":     {args: []string{"shop.yaml"}, want: `unknown command "shop.yaml" for "plan"`},
-		"another output":  {args: []string{"-f", "-", "-o", "wide"}, want: `output "wide" is not known; use -o table, json or yaml`},
+		"another output":  {args: []string{"-f", "-", "-o", "name"}, want: `output "name" is not known; use -o table, wide, json, yaml`},
 		"no such file":    {args: []string{"-f", "testdata/none.yaml"}, want: "open testdata/none.yaml: no such file or directory; give the path of a manifest, or - for standard input"},
 		"a broken stream": {args: []string{"-f", "-"}, in: broken{}, want: "read standard input: broken; check that it is a text file"},
 	}
@@ -227,7 +228,7 @@ func TestOneOfSeveralIsInvalid(t *testing.T) {
 
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	for _, output := range []string{"table", "json", "yaml"} {
-		if err := printPlans(output, []Plan{{Kind: "AppStack", Name: "shop"}}, broken{}); err == nil {
+		if err := printOrders(output, []Order{{Kind: "AppStack", Name: "shop"}}, broken{}); err == nil {
 			t.Errorf("-o %s: no error", output)
 		}
 	}

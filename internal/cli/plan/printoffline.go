@@ -10,22 +10,23 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-func printPlans(output string, plans []Plan, out io.Writer) error {
+func printOrders(output string, orders []Order, out io.Writer) error {
 	switch output {
-	case asJSON:
+	case cli.FormatJSON:
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")
-		return e.Encode(plans)
-	case asYAML:
-		content, err := yaml.Marshal(plans)
+		return e.Encode(orders)
+	case cli.FormatYAML:
+		content, err := yaml.Marshal(orders)
 		if err == nil {
 			_, err = out.Write(content)
 		}
 		return err
 	}
-	for i, p := range plans {
+	for i, p := range orders {
 		if i > 0 {
 			fmt.Fprintln(out)
 		}
@@ -36,8 +37,8 @@ func printPlans(output string, plans []Plan, out io.Writer) error {
 	return nil
 }
 
-// print prints a plan for people.
-func (p Plan) print(out io.Writer) error {
+// print prints an order for people.
+func (p Order) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s, %s\n\n", p.title(), counted(len(p.Components), "component"))
 	fmt.Fprintln(w, "WAVE\tCOMPONENT\tTYPE\tCHILDREN\tWAITS FOR")
@@ -58,14 +59,14 @@ func (p Plan) print(out io.Writer) error {
 	return w.Flush()
 }
 
-func (p Plan) title() string {
+func (p Order) title() string {
 	if p.Namespace == "" {
 		return p.Kind + " " + p.Name
 	}
 	return fmt.Sprintf("%s %s/%s", p.Kind, p.Namespace, p.Name)
 }
 
-func (p Plan) deletion() string {
+func (p Order) deletion() string {
 	if len(p.Deletion) == 0 {
 		return "Deletion takes everything at once: nothing needs anything else."
 	}

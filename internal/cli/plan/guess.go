@@ -1,0 +1,39 @@
+package plan
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/own"
+	"github.com/holdfast-dev/holdfast/internal/rollout"
+)
+
+// guess says what an object would become without asking the API server.
+func (d *dryRun) guess(id desired.ID, body []byte, live rollout.Object) (rollout.Object, error) {
+	d.guessed[id] = true
+	var all map[string]any
+	if err := utiljson.Unmarshal(body, &all); err != nil {
+		return nil, err
+	}
+	for _, precondition := range []string{"uid", "resourceVersion"} {
+		unstructured.RemoveNestedField(all, "metadata", precondition)
+	}
+	if live != nil {
+		var err error
+		if all, err = own.Merge(all, live); err != nil {
+			return nil, err
+		}
+	}
+	obj := newObject(d.client, d.owner.Namespace, id)
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		u.Object = all
+	} else if err := runtime.DefaultUnstructuredConverter.FromUnstructured(all, obj); err != nil {
+		return nil, fmt.Errorf("read what %s %s would be: %w", id.Kind.Kind, id.Name, err)
+	}
+	obj.SetGeneration(obj.GetGeneration() + 1)
+	return obj, nil
+}

@@ -1,0 +1,74 @@
+package rehearsal
+
+import (
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/history"
+	"github.com/holdfast-dev/holdfast/internal/rollout"
+)
+
+// remember stores the spec, before anything of it is applied.
+func (p *player) remember(past history.Plan) error {
+	if p.Spec == nil {
+		return nil
+	}
+	jobs := desired.JobsOf(p.components)
+	if past.Current == nil {
+		data, err := p.Spec.Data()
+		if err != nil {
+			return err
+		}
+		made := desired.Revision(p.Owner, p.Spec.Hash, data, past.Number, jobs)
+		p.revisions = append(slices.Clone(p.revisions), made)
+		p.touch(desired.ID{Kind: desired.KindRevision, Name: made.Name})
+		return nil
+	}
+	if past.Current.Revision == past.Number && slices.Equal(desired.JobSpecs(past.Current), jobs) {
+		return nil
+	}
+	p.revise(past.Current, func(r *appsv1.ControllerRevision) {
+		r.Revision = past.Number
+		delete(r.Annotations, appsapi.AnnotationJobSpec)
+		if len(jobs) > 0 {
+			metav1.SetMetaDataAnnotation(&r.ObjectMeta, appsapi.AnnotationJobSpec, strings.Join(jobs, ","))
+		}
+	})
+	return nil
+}
+
+// revise puts a changed copy in the place of a revision.
+func (p *player) revise(before *appsv1.ControllerRevision, change func(*appsv1.ControllerRevision)) {
+	after := before.DeepCopy()
+	change(after)
+	p.revisions = slices.Clone(p.revisions)
+	p.revisions[slices.Index(p.revisions, before)] = after
+	p.touch(desired.ID{Kind: desired.KindRevision, Name: before.Name})
+}
+
+// forget deletes a revision of ours.
+func (p *player) forget(r *appsv1.ControllerRevision) {
+	if !metav1.IsControlledBy(r, &metav1.ObjectMeta{UID: p.Owner.UID}) || r.DeletionTimestamp != nil {
+		return
+	}
+	p.revisions = slices.DeleteFunc(slices.Clone(p.revisions), func(o *appsv1.ControllerRevision) bool { return o == r })
+	p.touch(desired.ID{Kind: desired.KindRevision, Name: r.Name})
+}
+
+// markHealthy notes, when all is done, that everything is ready with the spec: an earlier
+// one that was kept for that may be forgotten now.
+func (p *player) markHealthy(plan rollout.Plan, past history.Plan) bool {
+	stuck := slices.ContainsFunc(plan.Steps, rollout.Step.Waits)
+	if past.Current == nil || history.IsHealthy(past.Current) || len(p.errors) > 0 || len(p.trouble) > 0 || stuck {
+		return false
+	}
+	p.revise(past.Current, func(r *appsv1.ControllerRevision) {
+		metav1.SetMetaDataAnnotation(&r.ObjectMeta, appsapi.AnnotationHealthy, "true")
+	})
+	return true
+}
