@@ -11,6 +11,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/history"
 	"github.com/holdfast-dev/holdfast/internal/kinds"
 	"github.com/holdfast-dev/holdfast/internal/rehearsal"
@@ -56,7 +57,8 @@ type Change struct {
 	Action    Action `json:"action"`
 	Component string `json:"component,omitempty"`
 	Kind      string `json:"kind"`
-	Name      string `json:"name"`
+	// Name is empty while it cannot be known: that of the first revision of an application.
+	Name string `json:"name,omitempty"`
 	// Restarts is how many pods are replaced.
 	Restarts int32 `json:"restarts,omitempty"`
 	// Runs is set for a Job that runs.
@@ -106,6 +108,9 @@ func planOf(ctx context.Context, c client.Client, a application) (Plan, error) {
 		change, err := changeOf(o, server.guessed[o.ID])
 		if err != nil {
 			return Plan{}, err
+		}
+		if before == nil && o.ID.Kind == desired.KindRevision {
+			change.Name = "" // made of the UID, which the API server has yet to choose
 		}
 		p.Changes = append(p.Changes, change)
 	}
