@@ -49,7 +49,7 @@ func assess(c desired.Component, done *outcome, why explain.Answer, before []app
 	}
 	v.count(done.seen[c.Workload])
 	if c.Suspended {
-		v.pending = pending(c, done)
+		v.pending = rollout.Pending(c, done.seen)
 	}
 	return v
 }
@@ -89,28 +89,6 @@ func childrenHealth(c desired.Component, done *outcome) health.Verdict {
 		verdicts = append(verdicts, health.Asked(obj, done.asked[child.ID]))
 	}
 	return health.Worst(verdicts...)
-}
-
-// pending says whether a component is not what its spec says.
-func pending(c desired.Component, done *outcome) bool {
-	wanted := map[desired.ID]bool{}
-	for _, child := range c.Children {
-		wanted[child.ID] = true
-		live := done.child(child.ID)
-		if live == nil {
-			return true
-		}
-		config, err := child.Render(live.(runtime.Object))
-		if err != nil || config.Hash() != live.GetAnnotations()[appsapi.AnnotationApplied] {
-			return true
-		}
-	}
-	for id, live := range done.seen {
-		if live.GetLabels()[appsapi.LabelComponent] == c.Name && id.Kind != desired.KindJob && !wanted[id] {
-			return true
-		}
-	}
-	return false
 }
 
 // degraded says whether something of a component is broken, as opposed to on its way.

@@ -9,6 +9,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/health"
 	"github.com/holdfast-dev/holdfast/internal/history"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
@@ -66,6 +67,16 @@ func (p *player) markHealthy(plan rollout.Plan, past history.Plan) bool {
 	stuck := slices.ContainsFunc(plan.Steps, rollout.Step.Waits)
 	if past.Current == nil || history.IsHealthy(past.Current) || len(p.errors) > 0 || len(p.trouble) > 0 || stuck {
 		return false
+	}
+	for _, c := range p.components {
+		for _, child := range c.Children {
+			if health.Of(p.seen[child.ID]).Status != health.Healthy {
+				return false
+			}
+		}
+		if c.Suspended && rollout.Pending(c, p.seen) {
+			return false
+		}
 	}
 	p.revise(past.Current, func(r *appsv1.ControllerRevision) {
 		metav1.SetMetaDataAnnotation(&r.ObjectMeta, appsapi.AnnotationHealthy, "true")

@@ -300,3 +300,26 @@ func JobsToKeep(revisions, forget []*appsv1.ControllerRevision) map[string]bool 
 	}
 	return keep
 }
+
+// Pending says whether a component, one that is suspended for example, is not what its spec
+// says.
+func Pending(c desired.Component, seen Seen) bool {
+	wanted := map[desired.ID]bool{}
+	for _, child := range c.Children {
+		wanted[child.ID] = true
+		live := seen[child.ID]
+		if live == nil {
+			return true
+		}
+		config, err := child.Render(live)
+		if err != nil || config.Hash() != live.GetAnnotations()[appsapi.AnnotationApplied] {
+			return true
+		}
+	}
+	for id, live := range seen {
+		if live.GetLabels()[appsapi.LabelComponent] == c.Name && id.Kind != desired.KindJob && !wanted[id] {
+			return true
+		}
+	}
+	return false
+}

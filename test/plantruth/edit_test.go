@@ -253,8 +253,65 @@ func (s *subject) editStack(r *rand.Rand) string {
 		}
 		return fmt.Sprint("deletionPolicy ", spec.DeletionPolicy)
 	}
+	if r.IntN(4) == 0 {
+		return s.editWrongly(r)
+	}
 	c := &spec.Components[r.IntN(len(spec.Components))]
 	return c.Name + ": " + s.editComponent(r, c)
+}
+
+// editWrongly makes what is refused, by the API server or by the operator, and what only
+// works because of what was there before.
+func (s *subject) editWrongly(r *rand.Rand) string {
+	spec := &s.stack.Spec
+	has := func(name string) bool {
+		return slices.ContainsFunc(spec.Components, func(c appsapi.Component) bool { return c.Name == name })
+	}
+	add := func(name string, c *appsapi.ServiceComponent) string {
+		if has(name) {
+			return s.removeComponent(slices.IndexFunc(spec.Components, func(c appsapi.Component) bool { return c.Name == name }))
+		}
+		spec.Components = append(spec.Components, appsapi.Component{Name: name, Service: c})
+		return "component " + name + " more"
+	}
+	c := &spec.Components[r.IntN(len(spec.Components))]
+	switch r.IntN(7) {
+	case 0:
+		return add("taken", ptr(service(r)))
+	case 1:
+		return add("given", ptr(service(r)))
+	case 2:
+		if c.Stateful != nil {
+			c.Stateful.Storage[0].Size = resource.MustParse("512Mi")
+			return c.Name + ": storage 512Mi"
+		}
+	case 3:
+		if c.Service != nil {
+			c.Service.Replicas, c.Service.Autoscaling = new(int32(2)), &appsapi.AutoscalingSettings{MaxReplicas: 3, TargetCPUUtilization: 50}
+			return c.Name + ": replicas and autoscaling"
+		}
+	case 4:
+		if c.Service != nil && len(c.Service.Ports) > 0 {
+			c.Service.Expose = &appsapi.ExposeSettings{GatewayRef: &appsapi.GatewayReference{Name: "web"}}
+			return c.Name + ": exposed by a Gateway that nobody knows"
+		}
+	case 5:
+		first, last := &spec.Components[0], &spec.Components[len(spec.Components)-1]
+		first.DependsOn = append(first.DependsOn, last.Name)
+		return "perhaps a circle"
+	}
+	fixed := "fixed"
+	if i := slices.IndexFunc(spec.Components, func(c appsapi.Component) bool { return c.Name == "fixed" }); i >= 0 {
+		if r.IntN(2) == 0 {
+			return s.removeComponent(i)
+		}
+		spec.Components[i].Stateful.Storage[0].Size.Add(resource.MustParse("1Gi"))
+		return "more of a storage that cannot grow"
+	}
+	component := appsapi.Component{Name: "fixed", Stateful: stateful(r)}
+	component.Stateful.Storage[0].ClassName = &fixed
+	spec.Components = append(spec.Components, component)
+	return "component fixed more"
 }
 
 func (s *subject) editComponent(r *rand.Rand, c *appsapi.Component) string {

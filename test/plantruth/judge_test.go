@@ -85,6 +85,27 @@ func judge(before, after snapshot, events audit.Events, told told) []string {
 		}
 		out = append(out, pods(key, c, before, after)...)
 	}
+	return append(out, inOrder(events, told)...)
+}
+
+// inOrder holds what was told to wait for others against when it was written.
+func inOrder(events audit.Events, told told) []string {
+	last := map[string]int{}
+	for i := range events {
+		if e := &events[i]; e.Accepted() {
+			last[kindOf[e.ObjectRef.Resource]+" "+e.ObjectRef.Name] = i
+		}
+	}
+	var out []string
+	for _, c := range told.Changes {
+		for _, other := range told.Changes {
+			workload := slices.Contains([]string{"Deployment", "StatefulSet", "Job"}, other.Kind)
+			awaited := slices.Contains(c.After, other.Component) && workload && (other.Action == plan.Created || other.Restarts > 0)
+			if me, them := last[c.Kind+" "+c.Name], last[other.Kind+" "+other.Name]; awaited && other.Action != plan.Refused && c.Action != plan.Refused && me < them {
+				out = append(out, fmt.Sprintf("%s %s was told to wait for %q, and was written before %s %s", c.Kind, c.Name, other.Component, other.Kind, other.Name))
+			}
+		}
+	}
 	return out
 }
 
@@ -295,12 +316,11 @@ func text(v any) string {
 
 // pods holds what was told about the pods of a workload against which of them are left.
 func pods(key string, c plan.Change, before, after snapshot) []string {
-	kind, name, _ := strings.Cut(key, " ")
+	kind, _, _ := strings.Cut(key, " ")
 	if kind != "Deployment" && kind != "StatefulSet" || before.objects[key] == nil || after.objects[key] == nil {
 		return nil
 	}
-	id := strings.ToLower(kind) + "-" + name
-	was, is := before.pods[id], after.pods[id]
+	was, is := before.pods[key], after.pods[key]
 	stayed := slices.ContainsFunc(was, func(uid string) bool { return slices.Contains(is, uid) })
 	replaced := len(was) > 0 && len(is) > 0 && !stayed
 	if replaced != (c.Restarts > 0) {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/cli/plan"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 )
@@ -31,9 +32,28 @@ func TestMain(m *testing.M) { stage.Main(m) }
 
 // tally counts.
 type tally struct {
-	mu                       sync.Mutex
-	edits, matches, refusals int
-	changes, restarts        int
+	mu                                 sync.Mutex
+	edits, matches, refusals           int
+	changes, restarts, refused, anew   int
+	deleted, growing, retained, purged int
+}
+
+// add counts what was told.
+func (s *tally) add(t told) {
+	for _, c := range t.Changes {
+		for _, n := range []struct {
+			count *int
+			is    bool
+		}{
+			{&s.changes, c.Action != plan.Unchanged}, {&s.restarts, c.Restarts > 0}, {&s.refused, c.Action == plan.Refused},
+			{&s.anew, c.Action == plan.Recreated}, {&s.deleted, c.Action == plan.Deleted}, {&s.growing, c.Data == "Grows"},
+			{&s.retained, c.Data == "Retained"}, {&s.purged, c.Data == "Deleted"},
+		} {
+			if n.is {
+				*n.count++
+			}
+		}
+	}
 }
 
 func TestPlanTellsTheTruth(t *testing.T) {
@@ -63,8 +83,9 @@ func TestPlanTellsTheTruth(t *testing.T) {
 		}
 	})
 	s.NeedsNoMore(t)
-	t.Logf("seed %d: of %d edits %d came true (%d changes of objects, %d restarts of workloads; %d edits refused by both) in %s",
-		*seed, sum.edits, sum.matches, sum.changes, sum.restarts, sum.refusals, time.Since(begun).Round(time.Second))
+	t.Logf("seed %d: of %d edits %d came true in %s: %d changes of objects, of them %d deleted, %d made anew and %d refused; %d workloads restarted; "+
+		"data: %d grew, %d retained, %d deleted; %d edits refused by the API server", *seed, sum.edits, sum.matches, time.Since(begun).Round(time.Second),
+		sum.changes, sum.deleted, sum.anew, sum.refused, sum.restarts, sum.growing, sum.retained, sum.purged, sum.refusals)
 	if *only < 0 && sum.edits != n {
 		t.Errorf("%d edits were played, want %d", sum.edits, n)
 	}
@@ -85,8 +106,7 @@ func play(t *testing.T, ground *ground, number, count int, sum *tally) {
 		}
 		sum.mu.Lock()
 		sum.edits++
-		sum.changes += told.changes()
-		sum.restarts += told.restarts()
+		sum.add(told)
 		if told.refused != "" {
 			sum.refusals++
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,10 +89,25 @@ func (g *ground) world(t *testing.T) *world {
 	for _, obj := range []client.Object{
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "settings"}, Data: map[string]string{"mode": "one", "level": "two"}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "creds"}, Data: map[string][]byte{"token": []byte("very-secret-value"), "user": []byte("me")}},
+		// In the way of a component "taken", and handed over to a component "given".
+		deployment(w.NS, "shop-taken", nil),
+		deployment(w.NS, "shop-given", map[string]string{appsapi.AnnotationAdopt: "true"}),
 	} {
 		w.Expect(w.Create(t.Context(), obj)).To(gomega.Succeed())
 	}
 	return w
+}
+
+// deployment is one of somebody else.
+func deployment(namespace, name string, annotations map[string]string) *appsv1.Deployment {
+	labels := map[string]string{"app": name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: annotations},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "theirs", Image: "theirs:1", Env: []corev1.EnvVar{{Name: "THEIRS", Value: "1"}}}}},
+		}},
+	}
 }
 
 // told is what plan answered.
@@ -99,24 +115,6 @@ type told struct {
 	plan.Plan
 	text    string // for people
 	refused string
-}
-
-func (o told) changes() (n int) {
-	for _, c := range o.Changes {
-		if c.Action != plan.Unchanged {
-			n++
-		}
-	}
-	return n
-}
-
-func (o told) restarts() (n int) {
-	for _, c := range o.Changes {
-		if c.Restarts > 0 {
-			n++
-		}
-	}
-	return n
 }
 
 // plan runs the verb, as JSON and for people.
@@ -139,7 +137,11 @@ func (w *world) plan(s *subject) told {
 	var out told
 	text, err := run("-o", "json")
 	if text == "" && err != nil {
-		return told{refused: err.Error(), text: err.Error()}
+		out := told{refused: err.Error(), text: err.Error()}
+		if strings.Contains(out.refused, "can never work") { // it is stored, and nothing else
+			out.refused = ""
+		}
+		return out
 	}
 	var list plan.List
 	w.Expect(json.Unmarshal([]byte(text), &list)).To(gomega.Succeed(), text)
@@ -214,14 +216,14 @@ func (w *world) settle(s *subject) {
 			return "not looked at"
 		}
 		c := meta.FindStatusCondition(status.Conditions, appsapi.ConditionReady)
-		if c == nil || c.Status != metav1.ConditionTrue && slices.Contains([]string{"Progressing", "StorageResizing"}, c.Reason) {
-			return fmt.Sprintf("on its way: %v", c)
+		if c == nil {
+			return "no word about it"
 		}
 		if busy := w.leaving(); busy != "" {
 			return busy
 		}
 		silence := quiet
-		if c.Reason == appsapi.ReasonWaitingForDependency { // it may be for ever, for what is suspended
+		if c.Status != metav1.ConditionTrue { // it may stay so, for example if what is suspended is needed
 			silence = 4 * quiet
 		}
 		writes := w.Requests(func() { time.Sleep(silence) }).Writes().Where(func(e *audit.Event) bool {
@@ -229,7 +231,7 @@ func (w *world) settle(s *subject) {
 				!(e.ObjectRef.Resource == "horizontalpodautoscalers" && e.ObjectRef.Subresource == "status")
 		})
 		if len(writes) > 0 {
-			return "writes:\n" + writes.Count().String()
+			return fmt.Sprintf("%v, and writes:\n%s", c, writes.Count())
 		}
 		return ""
 	}, "60s", "50ms").Should(gomega.BeEmpty())
@@ -262,7 +264,7 @@ var kinds = []schema.GroupVersionKind{
 func (w *world) list(kind schema.GroupVersionKind) []unstructured.Unstructured {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	err := w.List(context.WithoutCancel(w.Context()), list, client.InNamespace(w.NS), client.MatchingLabels{appsapi.LabelManagedBy: appsapi.ManagedBy})
+	err := w.List(context.WithoutCancel(w.Context()), list, client.InNamespace(w.NS))
 	w.Expect(err).NotTo(gomega.HaveOccurred())
 	return list.Items
 }
@@ -282,7 +284,7 @@ func (w *world) snapshot() snapshot {
 			if ref := metav1.GetControllerOfNoCopy(&obj); kind.Kind == "ControllerRevision" && (ref == nil || ref.Kind == "StatefulSet") {
 				continue
 			}
-			if ref := metav1.GetControllerOfNoCopy(&obj); kind.Kind == "Job" && ref != nil && ref.Kind == "CronJob" {
+			if ref := metav1.GetControllerOfNoCopy(&obj); kind.Kind == "Job" && ref != nil && ref.Kind == "CronJob" || obj.GetName() == "kube-root-ca.crt" {
 				continue
 			}
 			key := kind.Kind + " " + obj.GetName()
@@ -290,8 +292,21 @@ func (w *world) snapshot() snapshot {
 		}
 	}
 	for _, pod := range w.list(podKind) {
-		id := pod.GetLabels()[appsapi.LabelWorkload]
+		id := ownerOf(pod)
 		s.pods[id] = append(s.pods[id], string(pod.GetUID()))
 	}
 	return s
+}
+
+// ownerOf is the workload that a pod belongs to: a Deployment has them through ReplicaSets,
+// which are named after it.
+func ownerOf(pod unstructured.Unstructured) string {
+	ref := metav1.GetControllerOfNoCopy(&pod)
+	if ref == nil {
+		return ""
+	}
+	if ref.Kind == "ReplicaSet" {
+		return "Deployment " + ref.Name[:strings.LastIndex(ref.Name, "-")]
+	}
+	return ref.Kind + " " + ref.Name
 }
