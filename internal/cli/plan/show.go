@@ -50,7 +50,7 @@ func (p Plan) print(out cli.Terminal, wide bool) {
 		c.print(out, width, wide)
 	}
 	if text := p.revisions(); text != "" {
-		fmt.Fprintf(out, "\n%s\n", text)
+		paragraph(out, "", text)
 	}
 	for _, t := range p.Trouble {
 		paragraph(out, cli.Bad, fmt.Sprintf("%s: %s", t.Component, t.Message))
@@ -66,7 +66,10 @@ func (p Plan) print(out cli.Terminal, wide bool) {
 func paragraph(out cli.Terminal, colour, text string) {
 	fmt.Fprintln(out)
 	for _, line := range cli.Wrap(text, out.Width) {
-		fmt.Fprintln(out, out.Paint(colour, line))
+		if colour != "" {
+			line = out.Paint(colour, line)
+		}
+		fmt.Fprintln(out, line)
 	}
 }
 
@@ -96,21 +99,25 @@ func (p Plan) summary() string {
 // colours of what happens; the words say the same.
 var colours = map[Action]string{Created: cli.Good, Changed: cli.Busy, Deleted: cli.Bad, Recreated: cli.Bad, Refused: cli.Bad, Unchanged: cli.Dim}
 
-// print prints a change: what, and below it the fields.
+// print prints a change: what, and below it the fields. What does not fit into the line goes
+// below it, too.
 func (c Change) print(out cli.Terminal, width int, wide bool) {
+	const indent = "    "
 	line := fmt.Sprintf("%-10s%-*s  %s %s", strings.ToLower(string(c.Action)), width, c.Component, c.Kind, c.Name)
-	if marks := c.marks(); len(marks) > 0 {
-		line += "  " + strings.Join(marks, ", ")
+	marks := strings.Join(c.marks(), ", ")
+	below := out.Width > 0 && len(line)+2+len(marks) > out.Width
+	if marks != "" && !below {
+		line += "  " + marks
 	}
-	for i, text := range cli.Wrap(line, out.Width) {
-		if i > 0 {
-			text = "    " + text
+	fmt.Fprintln(out, out.Paint(colours[c.Action], line))
+	if marks != "" && below {
+		for _, text := range cli.Wrap(marks, out.Width-len(indent)) {
+			fmt.Fprintln(out, out.Paint(colours[c.Action], indent+text))
 		}
-		fmt.Fprintln(out, out.Paint(colours[c.Action], text))
 	}
 	for _, f := range c.Fields {
 		if wide || !f.follows() {
-			fmt.Fprintln(out, "    "+f.text(out.Width))
+			fmt.Fprintln(out, indent+f.text(out.Width))
 		}
 	}
 }
