@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -19,24 +20,44 @@ func Merge(want map[string]any, live Object) (map[string]any, error) {
 		return nil, fmt.Errorf("read fields of %s: %w", live.GetName(), err)
 	}
 	gone := rivalPaths(nil, "", want, all)
-	for _, page := range live.GetManagedFields() {
-		if page.Manager != appsapi.FieldManager || page.Operation != "Apply" || page.Subresource != "" || page.FieldsV1 == nil {
-			continue
-		}
-		held := fieldpath.NewSet()
-		if err := held.FromJSON(page.FieldsV1.GetRawReader()); err != nil {
-			return nil, fmt.Errorf("read the fields that are ours in %s: %w", live.GetName(), err)
-		}
-		held.Iterate(func(path fieldpath.Path) {
-			if !has("", want, path) {
-				gone = append(gone, path.Copy())
-			}
-		})
+	ours, theirs, err := books(live)
+	if err != nil {
+		return nil, err
 	}
+	ours.Iterate(func(path fieldpath.Path) {
+		for n := 1; n <= len(path); n++ {
+			// With its parents, and what was added to them by default, unless others have a say
+			// in them.
+			if begin := path[:n]; !has("", want, begin) && !anyBelow(theirs, begin) {
+				gone = append(gone, begin.Copy())
+				return
+			}
+		}
+	})
 	for _, path := range gone {
 		remove(all, path)
 	}
 	return merge("", want, all).(map[string]any), nil
+}
+
+// books are the fields that are ours in an object, and those of all others.
+func books(live Object) (ours, theirs *fieldpath.Set, err error) {
+	ours, theirs = fieldpath.NewSet(), fieldpath.NewSet()
+	for _, page := range live.GetManagedFields() {
+		set := fieldpath.NewSet()
+		if page.FieldsV1 == nil {
+			continue
+		}
+		if err := set.FromJSON(page.FieldsV1.GetRawReader()); err != nil {
+			return nil, nil, fmt.Errorf("read the fields of %s in %s: %w", page.Manager, live.GetName(), err)
+		}
+		if page.Manager == appsapi.FieldManager && page.Operation == metav1.ManagedFieldsOperationApply && page.Subresource == "" {
+			ours = ours.Union(set)
+			continue
+		}
+		theirs = theirs.Union(set)
+	}
+	return ours, theirs, nil
 }
 
 func merge(field string, want, live any) any {
@@ -72,6 +93,15 @@ func merge(field string, want, live any) any {
 		return l
 	}
 	return want
+}
+
+// anyBelow says whether a set has something at a path or below it.
+func anyBelow(set *fieldpath.Set, path fieldpath.Path) bool {
+	next, ok := set.Children.Get(path[0])
+	if len(path) == 1 {
+		return set.Members.Has(path[0]) || ok && !next.Empty()
+	}
+	return ok && anyBelow(next, path[1:])
 }
 
 // has says whether there is a value at a path.

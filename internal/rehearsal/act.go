@@ -6,19 +6,19 @@ import (
 	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
-	"github.com/holdfast-dev/holdfast/internal/history"
 	"github.com/holdfast-dev/holdfast/internal/own"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
 // act writes a plan into the copy, in the order in which the operator writes it. What the
 // API server refuses is noted; the error is that it could not be asked.
-func (p *player) act(plan rollout.Plan, past history.Plan) error {
+func (p *player) act(plan rollout.Plan) error {
 	for i := range plan.Steps {
 		if err := p.prepare(&plan.Steps[i]); err != nil {
 			return err
@@ -36,7 +36,7 @@ func (p *player) act(plan rollout.Plan, past history.Plan) error {
 	for _, r := range plan.Prune {
 		p.remove(r.Child)
 	}
-	return p.settle(plan, past)
+	return p.settle(plan)
 }
 
 // prepare does what has to be done about data before its component is applied.
@@ -248,7 +248,11 @@ func (p *player) holds(config *desired.Config, live rollout.Object) bool {
 
 // remove deletes a child of ours.
 func (p *player) remove(id desired.ID) {
-	if live := p.seen[id]; live != nil && metav1.IsControlledBy(live, &metav1.ObjectMeta{UID: p.Owner.UID}) {
+	live := p.seen[id]
+	if run, ok := live.(*batchv1.Job); ok && rollout.Finished(run) && p.remembers(run) {
+		return
+	}
+	if live != nil && metav1.IsControlledBy(live, &metav1.ObjectMeta{UID: p.Owner.UID}) {
 		delete(p.seen, id)
 		p.gone[id] = p.Seen[id] != nil
 		p.touch(id)
@@ -263,6 +267,9 @@ func (p *player) grow(plan rollout.Plan) error {
 		}
 		for _, g := range step.Data.Grow {
 			id := desired.ID{Kind: desired.KindClaim, Name: g.Claim.Name}
+			if p.passes[id] == p.pass {
+				continue // it was given labels a moment ago: the operator waits until it sees that
+			}
 			err := p.server.Resize(g.Claim, g.Size)
 			var unasked unreachable
 			switch {
@@ -287,7 +294,7 @@ func (p *player) grow(plan rollout.Plan) error {
 }
 
 // settle does what has to be done about data that no component has, and forgets specs.
-func (p *player) settle(plan rollout.Plan, past history.Plan) error {
+func (p *player) settle(plan rollout.Plan) error {
 	for _, l := range plan.Retain {
 		p.label(l.Kept, l.Want)
 	}
@@ -303,7 +310,7 @@ func (p *player) settle(plan rollout.Plan, past history.Plan) error {
 		p.kept = slices.DeleteFunc(slices.Clone(p.kept), func(o desired.Kept) bool { return o.ID == k.ID })
 		p.touch(k.ID)
 	}
-	for _, r := range past.Forget {
+	for _, r := range p.past.Forget {
 		p.forget(r)
 	}
 	return nil

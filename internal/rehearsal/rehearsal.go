@@ -147,6 +147,7 @@ type player struct {
 	wrote      bool
 	errors     map[desired.ID]error // of this pass
 	components []desired.Component
+	past       history.Plan
 	invalid    error
 	handsOff   bool
 	held       bool
@@ -163,11 +164,11 @@ type player struct {
 func (p *player) play() (end bool, err error) {
 	p.wrote, p.errors, p.trouble = false, map[desired.ID]error{}, map[string]string{}
 	p.components = desired.For(p.Owner, p.Specs, desired.Known{Contents: p.Contents, Kept: p.kept, Running: p.running})
-	var past history.Plan
+	p.past = history.Plan{}
 	keep := map[string]bool{}
 	if p.Spec != nil {
-		past = history.For(desired.RevisionName(p.Owner, p.Spec.Hash), p.revisions, p.Limit)
-		keep = rollout.JobsToKeep(p.revisions, past.Forget)
+		p.past = history.For(desired.RevisionName(p.Owner, p.Spec.Hash), p.revisions, p.Limit)
+		keep = rollout.JobsToKeep(p.revisions, p.past.Forget)
 	}
 	plan, err := rollout.For(rollout.Input{
 		Owner: p.Owner, Components: p.components, Seen: p.seen, KeepJobs: keep, Kept: p.kept, DeleteData: p.DeleteData,
@@ -181,17 +182,17 @@ func (p *player) play() (end bool, err error) {
 		return true, nil
 	}
 	p.note(plan)
-	if err := p.remember(past); err != nil {
+	if err := p.remember(); err != nil {
 		return false, err
 	}
-	if err := p.act(plan, past); err != nil {
+	if err := p.act(plan); err != nil {
 		return false, err
 	}
 	moved := p.becomeReady()
 	if p.wrote || moved {
 		return false, nil
 	}
-	return !p.markHealthy(plan, past), nil
+	return !p.markHealthy(plan), nil
 }
 
 // note keeps what waits for what.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -15,32 +16,38 @@ import (
 )
 
 // remember stores the spec, before anything of it is applied.
-func (p *player) remember(past history.Plan) error {
+func (p *player) remember() error {
 	if p.Spec == nil {
 		return nil
 	}
 	jobs := desired.JobsOf(p.components)
-	if past.Current == nil {
+	if p.past.Current == nil {
 		data, err := p.Spec.Data()
 		if err != nil {
 			return err
 		}
-		made := desired.Revision(p.Owner, p.Spec.Hash, data, past.Number, jobs)
+		made := desired.Revision(p.Owner, p.Spec.Hash, data, p.past.Number, jobs)
 		p.revisions = append(slices.Clone(p.revisions), made)
 		p.touch(desired.ID{Kind: desired.KindRevision, Name: made.Name})
 		return nil
 	}
-	if past.Current.Revision == past.Number && slices.Equal(desired.JobSpecs(past.Current), jobs) {
+	if p.past.Current.Revision == p.past.Number && slices.Equal(desired.JobSpecs(p.past.Current), jobs) {
 		return nil
 	}
-	p.revise(past.Current, func(r *appsv1.ControllerRevision) {
-		r.Revision = past.Number
+	p.revise(p.past.Current, func(r *appsv1.ControllerRevision) {
+		r.Revision = p.past.Number
 		delete(r.Annotations, appsapi.AnnotationJobSpec)
 		if len(jobs) > 0 {
 			metav1.SetMetaDataAnnotation(&r.ObjectMeta, appsapi.AnnotationJobSpec, strings.Join(jobs, ","))
 		}
 	})
 	return nil
+}
+
+// remembers says whether a spec has a job, also the one that was stored a moment ago: the
+// operator asks for that before it deletes what the job has done.
+func (p *player) remembers(run *batchv1.Job) bool {
+	return rollout.JobsToKeep(p.revisions, p.past.Forget)[run.Annotations[appsapi.AnnotationJobSpec]]
 }
 
 // revise puts a changed copy in the place of a revision.
@@ -63,9 +70,9 @@ func (p *player) forget(r *appsv1.ControllerRevision) {
 
 // markHealthy notes, when all is done, that everything is ready with the spec: an earlier
 // one that was kept for that may be forgotten now.
-func (p *player) markHealthy(plan rollout.Plan, past history.Plan) bool {
+func (p *player) markHealthy(plan rollout.Plan) bool {
 	stuck := slices.ContainsFunc(plan.Steps, rollout.Step.Waits)
-	if past.Current == nil || history.IsHealthy(past.Current) || len(p.errors) > 0 || len(p.trouble) > 0 || stuck {
+	if p.past.Current == nil || history.IsHealthy(p.past.Current) || len(p.errors) > 0 || len(p.trouble) > 0 || stuck {
 		return false
 	}
 	for _, c := range p.components {
@@ -78,7 +85,7 @@ func (p *player) markHealthy(plan rollout.Plan, past history.Plan) bool {
 			return false
 		}
 	}
-	p.revise(past.Current, func(r *appsv1.ControllerRevision) {
+	p.revise(p.past.Current, func(r *appsv1.ControllerRevision) {
 		metav1.SetMetaDataAnnotation(&r.ObjectMeta, appsapi.AnnotationHealthy, "true")
 	})
 	return true

@@ -90,10 +90,14 @@ func judge(before, after snapshot, events audit.Events, told told) []string {
 
 // inOrder holds what was told to wait for others against when it was written.
 func inOrder(events audit.Events, told told) []string {
-	last := map[string]int{}
+	first, last := map[string]int{}, map[string]int{}
 	for i := range events {
 		if e := &events[i]; e.Accepted() {
-			last[kindOf[e.ObjectRef.Resource]+" "+e.ObjectRef.Name] = i
+			key := kindOf[e.ObjectRef.Resource] + " " + e.ObjectRef.Name
+			if _, before := first[key]; !before {
+				first[key] = i
+			}
+			last[key] = i
 		}
 	}
 	var out []string
@@ -101,7 +105,7 @@ func inOrder(events audit.Events, told told) []string {
 		for _, other := range told.Changes {
 			workload := slices.Contains([]string{"Deployment", "StatefulSet", "Job"}, other.Kind)
 			awaited := slices.Contains(c.After, other.Component) && workload && (other.Action == plan.Created || other.Restarts > 0)
-			if me, them := last[c.Kind+" "+c.Name], last[other.Kind+" "+other.Name]; awaited && other.Action != plan.Refused && c.Action != plan.Refused && me < them {
+			if me, them := last[c.Kind+" "+c.Name], first[other.Kind+" "+other.Name]; awaited && other.Action != plan.Refused && c.Action != plan.Refused && me < them {
 				out = append(out, fmt.Sprintf("%s %s was told to wait for %q, and was written before %s %s", c.Kind, c.Name, other.Component, other.Kind, other.Name))
 			}
 		}
@@ -330,4 +334,35 @@ func pods(key string, c plan.Change, before, after snapshot) []string {
 		return []string{fmt.Sprintf("%s: told that %d pods are replaced, and there were %d", key, c.Restarts, len(was))}
 	}
 	return nil
+}
+
+// guesses holds what is told to somebody who may not ask the API server against what it
+// answers: all but the values that it sets itself.
+func guesses(told, guessed told) []string {
+	if told.refused != guessed.refused {
+		return []string{fmt.Sprintf("guess: refused: %q instead of %q", guessed.refused, told.refused)}
+	}
+	shape := func(t plan.Plan) (kind map[string]string, paths map[string][]string) {
+		kind, paths = map[string]string{}, map[string][]string{}
+		for _, c := range t.Changes {
+			key := c.Kind + " " + c.Name
+			for _, f := range c.Fields {
+				paths[key] = append(paths[key], f.Path)
+			}
+			kind[key] = fmt.Sprintf("%s, restarts %d, data %q, after %v", c.Action, c.Restarts, c.Data, c.After)
+		}
+		return kind, paths
+	}
+	want, wantPaths := shape(told.Plan)
+	got, gotPaths := shape(guessed.Plan)
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(union(want, got))) {
+		// What follows from a field by default only the API server knows.
+		extra := slices.DeleteFunc(slices.Clone(gotPaths[key]), func(p string) bool { return slices.Contains(wantPaths[key], p) })
+		missing := slices.DeleteFunc(slices.Clone(wantPaths[key]), func(p string) bool { return slices.Contains(gotPaths[key], p) || p == "spec.sessionAffinityConfig" })
+		if want[key] != got[key] || len(extra)+len(missing) > 0 {
+			out = append(out, fmt.Sprintf("guess: %s: %s, too much %v, not enough %v\n  instead of: %s", key, got[key], extra, missing, want[key]))
+		}
+	}
+	return out
 }

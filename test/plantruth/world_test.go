@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,16 +35,20 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 )
 
-// planner is who plans, and nothing else.
-const planner = "planner"
+// Who plans, and nothing else: planner may ask for dry runs of everything, guesser of nothing
+// but applications.
+const (
+	planner = "planner"
+	guesser = "guesser"
+)
 
 // ground is what all applications stand on.
 type ground struct {
 	stage   *stage.Stage
 	kubectl string
-	planner string // kubeconfig
-	admin   string
-	turns   chan struct{}
+	// Files with the access of each.
+	planner, guesser, admin string
+	turns                   chan struct{}
 }
 
 func newGround(t *testing.T, s *stage.Stage) *ground {
@@ -52,19 +58,42 @@ func newGround(t *testing.T, s *stage.Stage) *ground {
 		t.Fatal(err)
 	}
 	g := &ground{stage: s, kubectl: filepath.Join(root, "bin", "k8s", "kubectl"), turns: make(chan struct{}, 6)}
-	write := func(name, user string) string {
-		cfg, err := s.Plane.ConfigFor(user, "system:masters")
+	write := func(user string, groups ...string) string {
+		cfg, err := s.Plane.ConfigFor(user, groups...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		file := filepath.Join(t.TempDir(), name)
+		file := filepath.Join(t.TempDir(), user)
 		if err := clientcmd.WriteToFile(controlplane.Kubeconfig(cfg), file); err != nil {
 			t.Fatal(err)
 		}
 		return file
 	}
-	g.planner, g.admin = write("planner", planner), write("admin", "admin")
+	g.planner, g.guesser, g.admin = write(planner, "system:masters"), write(guesser), write("admin", "system:masters")
+	g.allow(t)
 	return g
+}
+
+// allow lets guesser read everything and create, but not patch, what applications consist of:
+// whoever may create nothing may not even declare an application.
+func (g *ground) allow(t *testing.T) {
+	t.Helper()
+	all, read := []string{"*"}, []string{"get", "list", "create"}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: guesser}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: all, Resources: all, Verbs: read},
+		{APIGroups: []string{appsapi.GroupName}, Resources: all, Verbs: []string{"patch"}},
+		{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"patch"}}, // whether storage can grow cannot be guessed
+	}}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: guesser},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: guesser},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: guesser}}}
+	c, err := client.New(g.stage.Plane.Config, client.Options{})
+	if err == nil {
+		err = errors.Join(c.Create(t.Context(), role), c.Create(t.Context(), binding))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // turn lets only a few play at the same time: an operator that waits for the machine settles
@@ -118,12 +147,12 @@ type told struct {
 }
 
 // plan runs the verb, as JSON and for people.
-func (w *world) plan(s *subject) told {
+func (w *world) plan(s *subject, access string) told {
 	w.Helper()
 	file := filepath.Join(w.TempDir(), "manifest.yaml")
 	w.Expect(os.WriteFile(file, []byte(s.yaml()), 0o600)).To(gomega.Succeed())
 	flags := genericclioptions.NewConfigFlags(false)
-	*flags.KubeConfig, *flags.Namespace = w.ground.planner, w.NS
+	*flags.KubeConfig, *flags.Namespace = access, w.NS
 	run := func(args ...string) (string, error) {
 		var out, errOut bytes.Buffer
 		cmd := plan.Command(&cli.Env{Getter: flags, Version: "dev", Colour: "never", Now: time.Now})
@@ -175,9 +204,9 @@ func (w *world) create(s *subject) {
 func (w *world) holds(s *subject) ([]string, told) {
 	w.Helper()
 	before := w.snapshot()
-	var told told
-	asked := w.Requests(func() { told = w.plan(s) }).By(planner)
-	var mismatches []string
+	var told, guessed told
+	asked := w.Requests(func() { told, guessed = w.plan(s, w.ground.planner), w.plan(s, w.ground.guesser) }).By(planner, guesser)
+	mismatches := guesses(told, guessed)
 	if writes := asked.Writes(); len(writes) > 0 {
 		mismatches = append(mismatches, "plan wrote:\n"+writes.Count().String())
 	}

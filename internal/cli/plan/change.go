@@ -28,13 +28,11 @@ const (
 func changeOf(o *rehearsal.Outcome, guessed bool) (Change, error) {
 	c := Change{Component: o.Component, Kind: o.ID.Kind.Kind, Name: o.ID.Name, Action: Unchanged}
 	if o.Refused != nil {
-		c.Action, c.Reason, c.After = Refused, o.Refused.Error(), o.WaitsFor
-		return c, nil
+		c.Reason = o.Refused.Error()
 	}
 	var err error
 	switch {
-	case o.Before == nil && o.Now == nil: // it came and went
-		return c, nil
+	case o.Before == nil && o.Now == nil: // it came and went, or never came
 	case o.Before == nil:
 		c.Action = Created
 		c.Runs = o.ID.Kind == desired.KindJob
@@ -55,8 +53,11 @@ func changeOf(o *rehearsal.Outcome, guessed bool) (Change, error) {
 		}
 	}
 	c.Data = data(o, c)
-	if c.Action != Unchanged {
+	switch {
+	case c.Action != Unchanged:
 		c.Step, c.After, c.Because, c.Guessed = o.Pass, o.WaitsFor, o.Why, guessed
+	case c.Reason != "":
+		c.Action, c.After = Refused, o.WaitsFor
 	}
 	return c, nil
 }

@@ -13,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -65,8 +67,7 @@ func (d *dryRun) Apply(id desired.ID, config *desired.Config, live rollout.Objec
 	}
 	uid, version := types.UID(""), createOnly
 	if there := d.real[id]; there != nil && !anew {
-		// Without its version: that others write to it meanwhile does not matter here.
-		uid, version = there.GetUID(), ""
+		uid, version = there.GetUID(), there.GetResourceVersion()
 	}
 	body, err := config.Patch(uid, version)
 	if err != nil {
@@ -76,7 +77,7 @@ func (d *dryRun) Apply(id desired.ID, config *desired.Config, live rollout.Objec
 		// What others have set and what cannot be beside ours is taken over first, which a
 		// dry run cannot show.
 		if rivals, err := own.Rivals(want, live); err != nil || len(rivals) > 0 {
-			return d.guess(id, body, live)
+			return d.guess(id, body)
 		}
 	}
 	answer, err := d.send(id, body, anew)
@@ -84,32 +85,56 @@ func (d *dryRun) Apply(id desired.ID, config *desired.Config, live rollout.Objec
 	case err == nil:
 		return answer, nil
 	case mayNot(err):
-		return d.guess(id, body, live)
+		return d.guess(id, body)
 	}
 	return nil, d.judged(id, err)
 }
 
+// tries is how often something is asked of an object that others write to meanwhile.
+const tries = 5
+
 func (d *dryRun) send(id desired.ID, body []byte, anew bool) (rollout.Object, error) {
-	answer := newObject(d.client, d.owner.Namespace, id)
-	if anew {
-		answer.SetName(id.Name + standIn)
-		var err error
-		if body, err = renamed(body, answer.GetName()); err != nil {
+	for try := 1; ; try++ {
+		answer := newObject(d.client, d.owner.Namespace, id)
+		if anew {
+			answer.SetName(id.Name + standIn)
+			var err error
+			if body, err = with(body, "name", answer.GetName()); err != nil {
+				return nil, err
+			}
+		}
+		err := d.client.Patch(d.ctx, answer, client.RawPatch(types.ApplyPatchType, body),
+			client.DryRunAll, client.FieldOwner(appsapi.FieldManager), client.ForceOwnership)
+		answer.SetName(id.Name)
+		if !apierrors.IsConflict(err) || d.real[id] == nil || try == tries {
+			return answer, err
+		}
+		// Not every kind can be written without its version, and a new status makes a new one.
+		if body, err = d.again(id, body); err != nil {
 			return nil, err
 		}
 	}
-	err := d.client.Patch(d.ctx, answer, client.RawPatch(types.ApplyPatchType, body),
-		client.DryRunAll, client.FieldOwner(appsapi.FieldManager), client.ForceOwnership)
-	answer.SetName(id.Name)
-	return answer, err
 }
 
-func renamed(body []byte, name string) ([]byte, error) {
-	var all map[string]any
-	if err := json.Unmarshal(body, &all); err != nil {
+// again is the same for the version that an object has now.
+func (d *dryRun) again(id desired.ID, body []byte) ([]byte, error) {
+	now := &metav1.PartialObjectMetadata{}
+	now.SetGroupVersionKind(id.Kind)
+	if err := d.client.Get(d.ctx, client.ObjectKey{Namespace: d.owner.Namespace, Name: id.Name}, now); err != nil {
 		return nil, err
 	}
-	all["metadata"].(map[string]any)["name"] = name
+	return with(body, "resourceVersion", now.ResourceVersion)
+}
+
+// with sets a field of the metadata of an object.
+func with(body []byte, field, value string) ([]byte, error) {
+	var all map[string]any
+	if err := utiljson.Unmarshal(body, &all); err != nil {
+		return nil, err
+	}
+	if err := unstructured.SetNestedField(all, value, "metadata", field); err != nil {
+		return nil, err
+	}
 	return json.Marshal(all)
 }
 

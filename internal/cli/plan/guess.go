@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
-// guess says what an object would become without asking the API server.
-func (d *dryRun) guess(id desired.ID, body []byte, live rollout.Object) (rollout.Object, error) {
+// guess says what an object would become without asking the API server. One that is made
+// anew gets the same defaults as the one before.
+func (d *dryRun) guess(id desired.ID, body []byte) (rollout.Object, error) {
 	d.guessed[id] = true
 	var all map[string]any
 	if err := utiljson.Unmarshal(body, &all); err != nil {
@@ -22,7 +23,7 @@ func (d *dryRun) guess(id desired.ID, body []byte, live rollout.Object) (rollout
 	for _, precondition := range []string{"uid", "resourceVersion"} {
 		unstructured.RemoveNestedField(all, "metadata", precondition)
 	}
-	if live != nil {
+	if live := d.real[id]; live != nil {
 		var err error
 		if all, err = own.Merge(all, live); err != nil {
 			return nil, err

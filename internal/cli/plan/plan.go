@@ -70,7 +70,7 @@ type Change struct {
 	After []string `json:"after,omitempty"`
 	// Because says what an object waits for before it goes.
 	Because string `json:"because,omitempty"`
-	// Reason is why it is refused.
+	// Reason is why it is refused, or some of what was wanted of it.
 	Reason string `json:"reason,omitempty"`
 	// Guessed is set when the API server could not be asked what the object would be: fields
 	// that it, or a webhook, would set are missing.
@@ -137,7 +137,7 @@ func (p Plan) changes() bool {
 func (p Plan) refusal() error {
 	refused := 0
 	for _, c := range p.Changes {
-		if c.Action == Refused {
+		if c.Reason != "" {
 			refused++
 		}
 	}

@@ -142,7 +142,8 @@ func (c Change) marks() []string {
 	add(len(c.After) > 0, "after %s %s ready", and(c.After), isAre(len(c.After)))
 	add(c.Guessed, "without the API server")
 	add(c.Because != "", "%s", c.Because)
-	add(c.Reason != "", "%s", c.Reason)
+	add(c.Reason != "" && c.Action == Refused, "%s", c.Reason)
+	add(c.Reason != "" && c.Action != Refused, "REFUSED in part: %s", c.Reason)
 	return marks
 }
 

@@ -92,7 +92,7 @@ func TestWhatAPlanMeans(t *testing.T) {
 		"nothing":    {plan: everything[2]},
 		"suspended":  {plan: everything[3]},
 		"new":        {plan: Plan{}, changes: true},
-		"refused":    {plan: Plan{Exists: true, Changes: []Change{{Action: Refused}}}, refused: true},
+		"refused":    {plan: Plan{Exists: true, Changes: []Change{{Action: Refused, Reason: "x"}}}, refused: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
