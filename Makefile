@@ -134,6 +134,10 @@ causes: build images dist ## Provoke every cause that can be provoked on a real 
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 30m ./test/e2e -run TestCauses
 	go test -count=1 -v -timeout 30m ./test/rollouts -apps=100
 
+.PHONY: plan-truth
+plan-truth: assets ## Hold 100 plans of random edits against what the operator then does (SEED=2 for others)
+	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/plantruth -seed=$(SEED)
+
 ##@ Measurements
 .PHONY: calls
 calls: assets ## Count what the operator asks of the API server and hold it against the budget

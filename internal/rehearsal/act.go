@@ -267,7 +267,7 @@ func (p *player) grow(plan rollout.Plan) error {
 		}
 		for _, g := range step.Data.Grow {
 			id := desired.ID{Kind: desired.KindClaim, Name: g.Claim.Name}
-			if p.passes[id] == p.pass {
+			if p.wrote[id] {
 				continue // it was given labels a moment ago: the operator waits until it sees that
 			}
 			err := p.server.Resize(g.Claim, g.Size)
@@ -321,7 +321,7 @@ func (p *player) component(name string) desired.Component {
 }
 
 // touch notes a write.
-func (p *player) touch(id desired.ID) { p.wrote, p.passes[id] = true, p.pass }
+func (p *player) touch(id desired.ID) { p.wrote[id], p.written[id] = true, p.now }
 
 func union(a, b []string) []string {
 	out := slices.Clone(a)

@@ -71,7 +71,7 @@ func (p *player) makeClaims(set *appsv1.StatefulSet) (made bool) {
 				Spec:       *template.Spec.DeepCopy(),
 			}
 			p.kept = desired.InOrder(append(slices.Clone(p.kept), desired.Kept{ID: id, Object: claim, Claim: claim}))
-			p.passes[id] = p.pass
+			p.written[id] = p.now
 			made = true
 		}
 	}

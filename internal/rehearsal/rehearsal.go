@@ -3,9 +3,10 @@
 // Server what the API server would make of each write. Between two passes it plays a
 // Kubernetes in which everything goes well: pods become ready, jobs end, volumes grow.
 //
-//	seen, kept ──► desired.For ──► rollout.For ──► write into the copy ──► all is ready ─┐
-//	     ▲                                                                               │
-//	     └──────────────────────── until there is nothing left to write ◄────────────────┘
+//	seen, kept ──► desired.For ──► rollout.For ──► write into the copy ─┐
+//	     ▲                                                              │
+//	     ├── something was written: look again ◄────────────────────────┤
+//	     └── nothing was: everything becomes ready, the next round ◄────┘
 //
 // Safety rule: it changes nothing that it is given, and a Server that it is given must not
 // change anything either.
@@ -102,16 +103,16 @@ func Play(in Input, server Server) (*Result, error) {
 	p := &player{
 		Input: in, server: server, seen: maps.Clone(in.Seen), others: maps.Clone(in.Others),
 		running: maps.Clone(in.Running), gone: map[desired.ID]bool{}, anew: map[desired.ID]bool{},
-		waits: map[string][]wait{}, stays: map[string]wait{}, passes: map[desired.ID]int{}, trouble: map[string]string{},
+		waits: map[string][]wait{}, stays: map[string]wait{}, written: map[desired.ID]moment{}, trouble: map[string]string{},
 	}
 	if p.running == nil {
 		p.running = map[string]int32{}
 	}
 	p.kept = append(p.kept, in.Kept...)
 	p.revisions = append(p.revisions, in.Revisions...)
-	// Each pass makes at least one more component ready, or takes one away.
-	for most := 20 + 4*(len(in.Specs)+len(in.Seen)); ; {
-		p.pass++
+	// Each pass writes something, or makes something ready.
+	for most := 50 + 10*(len(in.Specs)+len(in.Seen)); ; {
+		p.now.pass++
 		end, err := p.play()
 		if err != nil {
 			return nil, err
@@ -119,17 +120,21 @@ func Play(in Input, server Server) (*Result, error) {
 		if end {
 			return p.result(), nil
 		}
-		if p.pass == most {
+		if p.now.pass == most {
 			return nil, fmt.Errorf("there is no end to what would be written of %s %s/%s", in.Owner.Kind, in.Owner.Namespace, in.Owner.Name)
 		}
 	}
 }
 
-// wait is what a component waited for in a pass.
+// moment is a pass, and the round that it is in. A round ends when nothing more can be
+// written until something becomes ready.
+type moment struct{ round, pass int }
+
+// wait is what a component waited for in a round.
 type wait struct {
-	pass int
-	on   []string
-	why  string
+	round int
+	on    []string
+	why   string
 }
 
 // player plays one application.
@@ -143,8 +148,8 @@ type player struct {
 	running      map[string]int32
 	revisions    []*appsv1.ControllerRevision
 
-	pass       int
-	wrote      bool
+	now        moment
+	wrote      map[desired.ID]bool  // in this pass
 	errors     map[desired.ID]error // of this pass
 	components []desired.Component
 	past       history.Plan
@@ -156,13 +161,13 @@ type player struct {
 	gone, anew map[desired.ID]bool
 	waits      map[string][]wait
 	stays      map[string]wait
-	passes     map[desired.ID]int
+	written    map[desired.ID]moment
 	trouble    map[string]string // of the last pass
 }
 
-// play plays one pass, and what Kubernetes does after it.
+// play plays one pass, and what Kubernetes does when there is nothing left to write.
 func (p *player) play() (end bool, err error) {
-	p.wrote, p.errors, p.trouble = false, map[desired.ID]error{}, map[string]string{}
+	p.wrote, p.errors, p.trouble = map[desired.ID]bool{}, map[desired.ID]error{}, map[string]string{}
 	p.components = desired.For(p.Owner, p.Specs, desired.Known{Contents: p.Contents, Kept: p.kept, Running: p.running})
 	p.past = history.Plan{}
 	keep := map[string]bool{}
@@ -188,11 +193,12 @@ func (p *player) play() (end bool, err error) {
 	if err := p.act(plan); err != nil {
 		return false, err
 	}
-	moved := p.becomeReady()
-	if p.wrote || moved {
-		return false, nil
+	if len(p.wrote) > 0 {
+		return false, nil // what goes is gone before anything is ready
 	}
-	return !p.markHealthy(plan), nil
+	moved := p.becomeReady()
+	p.now.round++
+	return !moved && !p.markHealthy(plan), nil
 }
 
 // note keeps what waits for what.
@@ -200,17 +206,17 @@ func (p *player) note(plan rollout.Plan) {
 	for _, s := range plan.Steps {
 		switch {
 		case len(s.WaitsFor) > 0:
-			p.waits[s.Component] = append(p.waits[s.Component], wait{pass: p.pass, on: s.WaitsFor})
+			p.waits[s.Component] = append(p.waits[s.Component], wait{round: p.now.round, on: s.WaitsFor})
 			p.trouble[s.Component] = "waits for " + and(s.WaitsFor)
 		case s.Runs != nil:
-			p.waits[s.Component] = append(p.waits[s.Component], wait{pass: p.pass})
+			p.waits[s.Component] = append(p.waits[s.Component], wait{round: p.now.round})
 		}
 		if s.Data != nil && s.Data.Verdict != nil && s.Data.Verdict.Status == "Degraded" {
 			p.trouble[s.Component] = s.Data.Verdict.Message
 		}
 	}
 	for _, k := range plan.Keep {
-		p.stays[k.Component] = wait{pass: p.pass, why: k.Why}
+		p.stays[k.Component] = wait{round: p.now.round, why: k.Why}
 		p.trouble[k.Component] = k.Why
 	}
 }
@@ -222,7 +228,7 @@ func (p *player) result() *Result {
 	entry := func(id desired.ID) *Outcome {
 		o := r.Outcomes[id]
 		if o == nil {
-			o = &Outcome{ID: id, Pass: p.passes[id], Anew: p.anew[id]}
+			o = &Outcome{ID: id, Pass: p.written[id].pass, Anew: p.anew[id]}
 			r.Outcomes[id] = o
 		}
 		return o
@@ -249,6 +255,7 @@ func (p *player) result() *Result {
 
 // explain says whose an outcome is and what it waits for.
 func (p *player) explain(o *Outcome) {
+	written := p.written[o.ID]
 	for _, obj := range []rollout.Object{o.Before, o.Now} {
 		if obj != nil && obj.GetLabels()[appsapi.LabelComponent] != "" {
 			o.Component = obj.GetLabels()[appsapi.LabelComponent]
@@ -262,13 +269,13 @@ func (p *player) explain(o *Outcome) {
 		}
 	}
 	if o.Now == nil {
-		if s := p.stays[o.Component]; s.pass > 0 && s.pass < o.Pass {
+		if s, ok := p.stays[o.Component]; ok && s.round < written.round {
 			o.Why = s.why
 		}
 		return
 	}
 	for _, w := range p.waits[o.Component] {
-		if w.pass < o.Pass || o.Pass == 0 {
+		if w.round < written.round || o.Pass == 0 {
 			o.WaitsFor = union(o.WaitsFor, w.on)
 		}
 	}

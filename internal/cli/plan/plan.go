@@ -114,6 +114,7 @@ func planOf(ctx context.Context, c client.Client, a application) (Plan, error) {
 		}
 		p.Changes = append(p.Changes, change)
 	}
+	p.countSteps()
 	slices.SortFunc(p.Changes, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Component, b.Component), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
@@ -126,6 +127,19 @@ func planOf(ctx context.Context, c client.Client, a application) (Plan, error) {
 		p.Notes = append(p.Notes, "What left the spec stays for as long as all of it is suspended.")
 	}
 	return p, nil
+}
+
+// countSteps numbers the passes that wrote something.
+func (p *Plan) countSteps() {
+	var passes []int
+	for _, c := range p.Changes {
+		passes = append(passes, c.Step)
+	}
+	slices.Sort(passes)
+	passes = slices.DeleteFunc(slices.Compact(passes), func(pass int) bool { return pass == 0 })
+	for i := range p.Changes {
+		p.Changes[i].Step = slices.Index(passes, p.Changes[i].Step) + 1
+	}
 }
 
 // changes says whether anything would change.
