@@ -15,6 +15,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/own"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
@@ -231,6 +232,6 @@ func (r *reconciler[T]) deletesData(app T) bool {
 
 // isMissing says whether something to copy from is missing.
 func isMissing(err error) bool {
-	var missing *apply.MissingSource
+	var missing *own.MissingSource
 	return errors.As(err, &missing)
 }

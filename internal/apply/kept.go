@@ -140,11 +140,6 @@ func (a *Applier) Orphan(ctx context.Context, owner desired.Owner, id desired.ID
 	return nil
 }
 
-// MissingSource is a Secret, or a key of one, that a password was to be copied from.
-type MissingSource struct{ Why string }
-
-func (m *MissingSource) Error() string { return m.Why }
-
 // CreateSecret makes the credentials of a component, once. The caller has made sure that
 // there is no data that older ones open.
 func (a *Applier) CreateSecret(ctx context.Context, owner desired.Owner, c desired.Component) error {
@@ -186,13 +181,13 @@ func (a *Applier) password(ctx context.Context, owner desired.Owner, c appsapi.C
 	var source corev1.Secret
 	err := a.live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: c.SecretRef.Name}, &source)
 	if apierrors.IsNotFound(err) {
-		return nil, &MissingSource{fmt.Sprintf("Secret %s/%s, from which the credential %q is copied, does not exist; create it", owner.Namespace, c.SecretRef.Name, c.Key)}
+		return nil, own.NoSource(owner, c)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get Secret %s/%s: %w", owner.Namespace, c.SecretRef.Name, err)
 	}
 	if len(source.Data[c.SecretRef.Key]) == 0 {
-		return nil, &MissingSource{fmt.Sprintf("Secret %s/%s, from which the credential %q is copied, has nothing under the key %q; add it",
+		return nil, &own.MissingSource{Why: fmt.Sprintf("Secret %s/%s, from which the credential %q is copied, has nothing under the key %q; add it",
 			owner.Namespace, c.SecretRef.Name, c.Key, c.SecretRef.Key)}
 	}
 	return source.Data[c.SecretRef.Key], nil

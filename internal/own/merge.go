@@ -28,7 +28,7 @@ func Merge(want map[string]any, live Object) (map[string]any, error) {
 		for n := 1; n <= len(path); n++ {
 			// With its parents, and what was added to them by default, unless others have a say
 			// in them.
-			if begin := path[:n]; !has("", want, begin) && !anyBelow(theirs, begin) {
+			if begin := path[:n]; !has(want, begin) && !anyBelow(theirs, begin) {
 				gone = append(gone, begin.Copy())
 				return
 			}
@@ -105,7 +105,7 @@ func anyBelow(set *fieldpath.Set, path fieldpath.Path) bool {
 }
 
 // has says whether there is a value at a path.
-func has(field string, in any, path fieldpath.Path) bool {
+func has(in any, path fieldpath.Path) bool {
 	if len(path) == 0 {
 		return true
 	}
@@ -115,10 +115,10 @@ func has(field string, in any, path fieldpath.Path) bool {
 			return false
 		}
 		next, ok := at[*path[0].FieldName]
-		return ok && has(*path[0].FieldName, next, path[1:])
+		return ok && has(next, path[1:])
 	case []any:
 		i := find(at, path[0])
-		return i >= 0 && has(field, at[i], path[1:])
+		return i >= 0 && has(at[i], path[1:])
 	}
 	return false
 }

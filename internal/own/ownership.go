@@ -101,3 +101,13 @@ func ClaimTaken(owner desired.Owner, name string) *NameConflict {
 		"exists and is not Holdfast's, so no pod is started with it; delete it, choose another resourceName, or hand it over: kubectl annotate pvc %s -n %s %s=true",
 		name, owner.Namespace, appsapi.AnnotationAdopt))
 }
+
+// MissingSource is a Secret, or a key of one, that a password was to be copied from.
+type MissingSource struct{ Why string }
+
+func (m *MissingSource) Error() string { return m.Why }
+
+// NoSource says that there is no Secret to copy a credential from.
+func NoSource(owner desired.Owner, c appsapi.Credential) *MissingSource {
+	return &MissingSource{fmt.Sprintf("Secret %s/%s, from which the credential %q is copied, does not exist; create it", owner.Namespace, c.SecretRef.Name, c.Key)}
+}

@@ -94,7 +94,7 @@ func (p *player) makeSecret(c desired.Component) (refused, err error) {
 				return nil, err
 			}
 			if !there {
-				return fmt.Errorf("Secret %s/%s, from which the credential %q is copied, does not exist; create it", p.Owner.Namespace, from.Name, credential.Key), nil //nolint:revive,staticcheck // it begins with a kind
+				return own.NoSource(p.Owner, credential), nil
 			}
 		}
 	}

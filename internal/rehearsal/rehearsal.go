@@ -168,22 +168,8 @@ type player struct {
 // play plays one pass, and what Kubernetes does when there is nothing left to write.
 func (p *player) play() (end bool, err error) {
 	p.wrote, p.errors, p.trouble = map[desired.ID]bool{}, map[desired.ID]error{}, map[string]string{}
-	p.components = desired.For(p.Owner, p.Specs, desired.Known{Contents: p.Contents, Kept: p.kept, Running: p.running})
-	p.past = history.Plan{}
-	keep := map[string]bool{}
-	if p.Spec != nil {
-		p.past = history.For(desired.RevisionName(p.Owner, p.Spec.Hash), p.revisions, p.Limit)
-		keep = rollout.JobsToKeep(p.revisions, p.past.Forget)
-	}
-	plan, err := rollout.For(rollout.Input{
-		Owner: p.Owner, Components: p.components, Seen: p.seen, KeepJobs: keep, Kept: p.kept, DeleteData: p.DeleteData,
-	})
-	if err != nil {
-		p.invalid = err
-		return true, nil
-	}
-	if len(plan.Steps) == 0 {
-		p.handsOff, p.held = true, plan.Held
+	plan, ok := p.decide()
+	if !ok {
 		return true, nil
 	}
 	p.note(plan)
@@ -199,6 +185,23 @@ func (p *player) play() (end bool, err error) {
 	moved := p.becomeReady()
 	p.now.round++
 	return !moved && !p.markHealthy(plan), nil
+}
+
+// decide asks the planner of the operator. There is nothing to do for a spec that can never
+// work, and with hands off.
+func (p *player) decide() (plan rollout.Plan, ok bool) {
+	p.components = desired.For(p.Owner, p.Specs, desired.Known{Contents: p.Contents, Kept: p.kept, Running: p.running})
+	p.past = history.Plan{}
+	keep := map[string]bool{}
+	if p.Spec != nil {
+		p.past = history.For(desired.RevisionName(p.Owner, p.Spec.Hash), p.revisions, p.Limit)
+		keep = rollout.JobsToKeep(p.revisions, p.past.Forget)
+	}
+	plan, p.invalid = rollout.For(rollout.Input{
+		Owner: p.Owner, Components: p.components, Seen: p.seen, KeepJobs: keep, Kept: p.kept, DeleteData: p.DeleteData,
+	})
+	p.handsOff, p.held = p.invalid == nil && len(plan.Steps) == 0, plan.Held
+	return plan, p.invalid == nil && !p.handsOff
 }
 
 // note keeps what waits for what.
