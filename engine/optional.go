@@ -18,6 +18,7 @@ import (
 	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/own"
 )
 
 // askAgain is how often the API server is asked whether it knows a kind by now, however
@@ -77,21 +78,6 @@ func (l *lives) end(kind schema.GroupVersionKind, life int) {
 }
 
 var _ ctrlsource.SyncingSource = &optional{}
-
-// unknownKind is a child of a kind that the cluster does not know.
-type unknownKind struct {
-	child     desired.ID
-	namespace string
-}
-
-func (u *unknownKind) Error() string {
-	hint := ""
-	if u.child.Kind == desired.KindRoute {
-		hint = "; install the Gateway API, or use expose.ingressClassName instead of expose.gatewayRef"
-	}
-	return fmt.Sprintf("%s %s/%s cannot be created, because the cluster does not know the kind %s of %s%s",
-		u.child.Kind.Kind, u.namespace, u.child.Name, u.child.Kind.Kind, u.child.Kind.GroupVersion(), hint)
-}
 
 // String names it in the log.
 func (o *optional) String() string { return "optional kind source: " + o.kind.Kind }
@@ -247,7 +233,7 @@ func (o optionals) writable(ctx context.Context, namespace string, id desired.ID
 	}
 	known, err := kept.want(ctx)
 	if err == nil && !known {
-		err = &unknownKind{id, namespace}
+		err = &own.UnknownKind{Child: id, Namespace: namespace}
 	}
 	return err
 }
@@ -260,7 +246,7 @@ func (o optionals) refine(ctx context.Context, namespace string, id desired.ID, 
 	}
 	gone, askErr := kept.gone(ctx)
 	if gone {
-		return errors.Join(&unknownKind{id, namespace}, askErr)
+		return errors.Join(&own.UnknownKind{Child: id, Namespace: namespace}, askErr)
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/own"
 )
 
 // TestUnknownKind is wanted by many and asked about by one.
@@ -23,7 +24,7 @@ func TestUnknownKind(t *testing.T) {
 	all := optionals{desired.KindRoute: o}
 	id := desired.ID{Kind: desired.KindRoute, Name: "web"}
 	for range 100 {
-		var unknown *unknownKind
+		var unknown *own.UnknownKind
 		if err := all.writable(t.Context(), "shop", id); !errors.As(err, &unknown) {
 			t.Fatalf("got %v", err)
 		}

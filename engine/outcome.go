@@ -127,7 +127,7 @@ func refusedBefore(err error) *apply.Refused {
 func waits(err error) bool {
 	var taken *own.NameConflict
 	var leaving *own.Leaving
-	var unknown *unknownKind
+	var unknown *own.UnknownKind
 	return errors.As(err, &taken) || errors.As(err, &leaving) || errors.As(err, &unknown) || isMissing(err)
 }
 

@@ -111,3 +111,18 @@ func (m *MissingSource) Error() string { return m.Why }
 func NoSource(owner desired.Owner, c appsapi.Credential) *MissingSource {
 	return &MissingSource{fmt.Sprintf("Secret %s/%s, from which the credential %q is copied, does not exist; create it", owner.Namespace, c.SecretRef.Name, c.Key)}
 }
+
+// UnknownKind is a child of a kind that the cluster does not know.
+type UnknownKind struct {
+	Child     desired.ID
+	Namespace string
+}
+
+func (u *UnknownKind) Error() string {
+	hint := ""
+	if u.Child.Kind == desired.KindRoute {
+		hint = "; install the Gateway API, or use expose.ingressClassName instead of expose.gatewayRef"
+	}
+	return fmt.Sprintf("%s %s/%s cannot be created, because the cluster does not know the kind %s of %s%s",
+		u.Child.Kind.Kind, u.Namespace, u.Child.Name, u.Child.Kind.Kind, u.Child.Kind.GroupVersion(), hint)
+}

@@ -230,8 +230,18 @@ func (s *subject) editStack(r *rand.Rand) string {
 		spec.Components = append(spec.Components, c)
 		return "component " + c.Name + " more"
 	case 1:
+		if len(s.removed) > 0 && r.IntN(2) == 0 {
+			again := s.removed[0]
+			s.removed = s.removed[1:]
+			spec.Components = append(spec.Components, again)
+			return "component " + again.Name + " again"
+		}
 		if len(spec.Components) > 2 {
-			return s.removeComponent(r.IntN(len(spec.Components)))
+			i := r.IntN(len(spec.Components))
+			if spec.Components[i].Stateful != nil && r.IntN(2) == 0 {
+				spec.DeletionPolicy = appsapi.DeletionDelete
+			}
+			return s.removeComponent(i) + fmt.Sprintf(" (%s)", spec.DeletionPolicy)
 		}
 	case 2:
 		return s.renameComponent(r.IntN(len(spec.Components)))
@@ -354,6 +364,10 @@ func (s *subject) editComponent(r *rand.Rand, c *appsapi.Component) string {
 func (s *subject) removeComponent(i int) string {
 	spec := &s.stack.Spec
 	name := spec.Components[i].Name
+	if c := *spec.Components[i].DeepCopy(); c.Stateful != nil {
+		c.DependsOn, c.Bindings, c.RenamedFrom = nil, nil, ""
+		s.removed = append(s.removed, c)
+	}
 	spec.Components = slices.Delete(spec.Components, i, i+1)
 	s.edges(name, "")
 	return "component " + name + " less"

@@ -82,6 +82,9 @@ func TestPlanTellsTheTruth(t *testing.T) {
 			})
 		}
 	})
+	if *only < 0 {
+		t.Run("answers", func(t *testing.T) { answers(t, ground) })
+	}
 	s.NeedsNoMore(t)
 	t.Logf("seed %d: of %d edits %d came true in %s: %d changes of objects, of them %d deleted, %d made anew and %d refused; %d workloads restarted; "+
 		"data: %d grew, %d retained, %d deleted; %d edits refused by the API server", *seed, sum.edits, sum.matches, time.Since(begun).Round(time.Second),

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,6 +23,10 @@ type subject struct {
 	service *appsapi.AppService
 	stack   *appsapi.AppStack
 	cloud   *appsapi.CloudManager
+	// text is a manifest of an AppStack "shop" that is not edited.
+	text string
+	// removed are components with data that left the spec.
+	removed []appsapi.Component
 	// next numbers what is new: names are not used twice.
 	next int
 }
@@ -32,12 +37,17 @@ func (s *subject) object() cli.Application {
 		return &appsapi.AppService{ObjectMeta: s.service.ObjectMeta}
 	case s.stack != nil:
 		return &appsapi.AppStack{ObjectMeta: s.stack.ObjectMeta}
+	case s.text != "":
+		return &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 	}
 	return &appsapi.CloudManager{ObjectMeta: s.cloud.ObjectMeta}
 }
 
 // yaml is the manifest as a person would write it: without what is empty.
 func (s *subject) yaml() string {
+	if s.text != "" {
+		return s.text
+	}
 	var obj any = s.cloud
 	switch {
 	case s.service != nil:
@@ -62,7 +72,7 @@ func (s *subject) yaml() string {
 }
 
 func (s *subject) copy() *subject {
-	out := &subject{next: s.next}
+	out := &subject{next: s.next, removed: slices.Clone(s.removed)}
 	if s.service != nil {
 		out.service = s.service.DeepCopy()
 	}

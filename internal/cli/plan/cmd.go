@@ -13,6 +13,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
@@ -116,6 +117,9 @@ func online(ctx context.Context, env *cli.Env, applications []application, errOu
 			a.owner.Namespace = namespace
 		}
 		p, err := planOf(ctx, c, a)
+		if utilnet.IsConnectionRefused(err) || utilnet.IsTimeout(err) {
+			return plans, fmt.Errorf("%w; see whether the cluster is there, or ask none with --offline", err)
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %s %s/%s: %w", a.where, a.owner.Kind, a.owner.Namespace, a.owner.Name, err))
 			continue

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,6 +42,8 @@ type dryRun struct {
 	owner  desired.Owner
 	// real are the objects as they are in the cluster.
 	real rollout.Seen
+	// unknown are the kinds that the cluster does not have.
+	unknown map[schema.GroupVersionKind]bool
 	// guessed are those of which the API server could not be asked.
 	guessed map[desired.ID]bool
 	pods    *corev1.PodList
@@ -48,14 +51,17 @@ type dryRun struct {
 
 var _ rehearsal.Server = &dryRun{}
 
-func newDryRun(ctx context.Context, c client.Client, in rehearsal.Input) *dryRun {
-	d := &dryRun{ctx: ctx, client: c, owner: in.Owner, real: maps.Clone(in.Seen), guessed: map[desired.ID]bool{}}
+func newDryRun(ctx context.Context, c client.Client, in rehearsal.Input, unknown map[schema.GroupVersionKind]bool) *dryRun {
+	d := &dryRun{ctx: ctx, client: c, owner: in.Owner, real: maps.Clone(in.Seen), unknown: unknown, guessed: map[desired.ID]bool{}}
 	maps.Copy(d.real, in.Others)
 	return d
 }
 
 // Apply sends what the operator would, as a dry run.
 func (d *dryRun) Apply(id desired.ID, config *desired.Config, live rollout.Object, anew bool) (rollout.Object, error) {
+	if d.unknown[id.Kind] {
+		return nil, &own.UnknownKind{Child: id, Namespace: d.owner.Namespace}
+	}
 	want, err := config.Fields() // before it gets what is only sent
 	if err != nil {
 		return nil, err
@@ -150,7 +156,7 @@ func (d *dryRun) judged(id desired.ID, err error) error {
 	var status apierrors.APIStatus
 	switch {
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
-		return fmt.Errorf("%s cannot be created, because the cluster does not know the kind %s of %s", name, id.Kind.Kind, id.Kind.GroupVersion())
+		return &own.UnknownKind{Child: id, Namespace: d.owner.Namespace}
 	case apierrors.IsConflict(err):
 		return rehearsal.Unreachable(fmt.Errorf("%s has changed since it was read; plan again", name))
 	case !errors.As(err, &status), status.Status().Code >= 500, apierrors.IsTooManyRequests(err):

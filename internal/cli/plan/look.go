@@ -45,6 +45,8 @@ type looker struct {
 
 	mu    sync.Mutex
 	notes []string
+	// unknown are the kinds that the cluster does not have.
+	unknown map[schema.GroupVersionKind]bool
 }
 
 func (l *looker) note(format string, args ...any) {
@@ -112,7 +114,10 @@ func (l *looker) labelled(ctx context.Context) (rollout.Seen, error) {
 			}
 			err = l.client.List(ctx, list, client.InNamespace(l.owner.Namespace), client.MatchingLabels{appsapi.LabelManagedBy: appsapi.ManagedBy})
 			if kind == desired.KindRoute && (apierrors.IsNotFound(err) || meta.IsNoMatchError(err)) {
-				return nil // the cluster does not have it, so nobody has one
+				mu.Lock()
+				defer mu.Unlock()
+				l.unknown[kind] = true
+				return nil
 			}
 			if err != nil {
 				return fmt.Errorf("list %ss of namespace %s: %w", kind.Kind, l.owner.Namespace, cli.Explained(err))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -24,6 +25,9 @@ type Plan struct {
 	Name      string `json:"name"`
 	// Exists is false for an application that would be created.
 	Exists bool `json:"exists"`
+	// SpecChanges is set when the application itself would be another one, whether that has
+	// consequences or not.
+	SpecChanges bool `json:"specChanges"`
 	// Suspended is set when all of it is suspended: nothing is written.
 	Suspended bool `json:"suspended,omitempty"`
 	// Changes are about every object of the application, in the order in which they happen,
@@ -63,8 +67,8 @@ type Change struct {
 	Restarts int32 `json:"restarts,omitempty"`
 	// Runs is set for a Job that runs.
 	Runs bool `json:"runs,omitempty"`
-	// Data is what becomes of data, or of the password to it: Kept, Grows, Retained, Found
-	// (a component has it again) or Lost (deleted for good).
+	// Data is what becomes of data, or of the password to it: New, Grows, Retained (no
+	// component has it any more), Found (one has it again) or Deleted, for good.
 	Data string `json:"data,omitempty"`
 	// After are the components that have to be ready first.
 	After []string `json:"after,omitempty"`
@@ -90,12 +94,12 @@ func planOf(ctx context.Context, c client.Client, a application) (Plan, error) {
 	if err != nil {
 		return Plan{}, redacted(err, a)
 	}
-	l := &looker{client: c, app: after, live: before, owner: cli.Owner(after), specs: cli.Components(after)}
+	l := &looker{client: c, app: after, live: before, owner: cli.Owner(after), specs: cli.Components(after), unknown: map[schema.GroupVersionKind]bool{}}
 	in, err := l.look(ctx)
 	if err != nil {
 		return Plan{}, err
 	}
-	server := newDryRun(ctx, c, in)
+	server := newDryRun(ctx, c, in, l.unknown)
 	result, err := rehearsal.Play(in, server)
 	if err != nil {
 		return Plan{}, redacted(err, a)
@@ -104,6 +108,7 @@ func planOf(ctx context.Context, c client.Client, a application) (Plan, error) {
 		return Plan{}, fmt.Errorf("it would be stored, but can never work: %w", result.Invalid)
 	}
 	p := Plan{Kind: a.owner.Kind, Namespace: a.owner.Namespace, Name: a.owner.Name, Exists: before != nil, Suspended: result.HandsOff}
+	p.SpecChanges = before == nil || before.GetGeneration() != after.GetGeneration()
 	for _, o := range result.Outcomes {
 		change, err := changeOf(o, server.guessed[o.ID])
 		if err != nil {
@@ -144,7 +149,7 @@ func (p *Plan) countSteps() {
 
 // changes says whether anything would change.
 func (p Plan) changes() bool {
-	return !p.Exists || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Action != Unchanged && c.Action != Refused })
+	return p.SpecChanges || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Action != Unchanged && c.Action != Refused })
 }
 
 // refusal is the error of a plan that does not lead to what the manifest says.

@@ -76,7 +76,7 @@ func paragraph(out cli.Terminal, colour, text string) {
 // summary counts what happens.
 func (p Plan) summary() string {
 	if p.Suspended {
-		return "suspended, so nothing is written"
+		return "suspended, so nothing else is written"
 	}
 	counts := map[Action]int{}
 	for _, c := range p.Changes {
@@ -90,10 +90,13 @@ func (p Plan) summary() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ToLower(string(a))))
 		}
 	}
-	if counts[Unchanged] == len(p.Changes) || len(parts) == 0 {
-		return "nothing changes"
+	switch {
+	case counts[Unchanged] < len(p.Changes) && len(parts) > 0:
+		return strings.Join(parts, ", ")
+	case p.SpecChanges:
+		return "nothing changes but its own spec"
 	}
-	return strings.Join(parts, ", ")
+	return "nothing changes"
 }
 
 // colours of what happens; the words say the same.

@@ -47,6 +47,7 @@ var everything = []Plan{
 		{Step: 1, Action: Changed, Kind: "ControllerRevision", Name: "gone-1", Fields: []Field{{Path: "revision", Old: int64(3), New: int64(7)}}},
 	}},
 	{Kind: "AppService", Namespace: "shop", Name: "same", Exists: true, Changes: []Change{{Action: Unchanged, Component: "same", Kind: "Deployment", Name: "same"}}},
+	{Kind: "AppService", Namespace: "shop", Name: "kept", Exists: true, SpecChanges: true, Changes: []Change{{Action: Unchanged, Component: "kept", Kind: "Deployment", Name: "kept"}}},
 	{Kind: "AppService", Namespace: "shop", Name: "off", Exists: true, Suspended: true},
 }
 
@@ -90,8 +91,9 @@ func TestWhatAPlanMeans(t *testing.T) {
 		"everything": {plan: everything[0], changes: true, refused: true},
 		"data":       {plan: everything[1], changes: true},
 		"nothing":    {plan: everything[2]},
-		"suspended":  {plan: everything[3]},
-		"new":        {plan: Plan{}, changes: true},
+		"its spec":   {plan: everything[3], changes: true},
+		"suspended":  {plan: everything[4]},
+		"new":        {plan: Plan{SpecChanges: true}, changes: true},
 		"refused":    {plan: Plan{Exists: true, Changes: []Change{{Action: Refused, Reason: "x"}}}, refused: true},
 	}
 	for name, tc := range cases {
