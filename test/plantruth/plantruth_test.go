@@ -21,11 +21,10 @@ import (
 
 // Without flags a sample is played, as one test among others; make plan-truth plays all.
 var (
-	edits  = flag.Int("edits", 0, "how many edits; 0 means 15, or 100 with HOLDFAST_LONG=1")
-	seed   = flag.Uint64("seed", 1, "another seed makes other applications and other edits")
-	only   = flag.Int("only", -1, "play only this application")
-	shown  = flag.Bool("show", false, "print every plan")
-	length = 5 // edits of one application
+	edits = flag.Int("edits", 0, "how many edits; 0 means 15, or 100 with HOLDFAST_LONG=1")
+	seed  = flag.Uint64("seed", 1, "another seed makes other applications and other edits")
+	only  = flag.Int("only", -1, "play only this application")
+	shown = flag.Bool("show", false, "print every plan")
 )
 
 func TestMain(m *testing.M) { stage.Main(m) }
@@ -57,12 +56,12 @@ func (s *tally) add(t told) {
 }
 
 func TestPlanTellsTheTruth(t *testing.T) {
-	n := *edits
-	if n == 0 {
-		n = 15
-		if os.Getenv("HOLDFAST_LONG") != "" {
-			n = 100
-		}
+	n, length := 15, 3 // edits, and how many of them one application gets
+	if os.Getenv("HOLDFAST_LONG") != "" {
+		n, length = 100, 5
+	}
+	if *edits > 0 {
+		n = *edits
 	}
 	begun := time.Now()
 	s := stage.New(t, nil, operator.Options{Fast: true})
