@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/plan"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
@@ -99,6 +100,18 @@ func answers(t *testing.T, g *ground) {
 		})
 	}
 	t.Run("a life", func(t *testing.T) { life(w.on(t)) })
+	t.Run("not by kubectl apply", func(t *testing.T) {
+		w := w.on(t)
+		app := &appsapi.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "plain"}}
+		app.Spec.Image, app.Spec.Replicas = "web:1", new(int32(2))
+		w.Expect(w.Create(w.Context(), app)).To(gomega.Succeed())
+		w.BecomesReady(app)
+		out, _, err := w.answer(g.planner, "{apiVersion: apps.holdfast.dev/v1alpha1, kind: AppService, metadata: {name: plain}, spec: {image: 'web:1'}}")
+		const want = "plain: nothing changes\n\nIt was not written by kubectl apply, which would therefore leave alone what the manifest does not mention.\n"
+		if err != nil || !strings.HasSuffix(out, want) {
+			t.Errorf("got %q, %v", out, err)
+		}
+	})
 	t.Run("versions", func(t *testing.T) {
 		w := w.on(t)
 		w.Expect(w.Create(w.Context(), deployment(operator.Namespace, "holdfast-operator", nil))).To(gomega.Succeed())

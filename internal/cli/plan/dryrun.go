@@ -37,7 +37,7 @@ const (
 
 // dryRun asks the API server what would become of objects.
 type dryRun struct {
-	ctx    context.Context //nolint:containedctx // it lives for one plan
+	ctx    context.Context // it lives for one plan
 	client client.Client
 	owner  desired.Owner
 	// real are the objects as they are in the cluster.

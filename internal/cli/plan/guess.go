@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -23,10 +24,19 @@ func (d *dryRun) guess(id desired.ID, body []byte) (rollout.Object, error) {
 	for _, precondition := range []string{"uid", "resourceVersion"} {
 		unstructured.RemoveNestedField(all, "metadata", precondition)
 	}
+	generation := int64(1)
 	if live := d.real[id]; live != nil {
-		var err error
-		if all, err = own.Merge(all, live); err != nil {
+		merged, err := own.Merge(all, live)
+		if err != nil {
 			return nil, err
+		}
+		before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+		if err != nil {
+			return nil, err
+		}
+		all, generation = merged, live.GetGeneration()
+		if moves(id, before, merged) {
+			generation++
 		}
 	}
 	obj := newObject(d.client, d.owner.Namespace, id)
@@ -35,6 +45,17 @@ func (d *dryRun) guess(id desired.ID, body []byte) (rollout.Object, error) {
 	} else if err := runtime.DefaultUnstructuredConverter.FromUnstructured(all, obj); err != nil {
 		return nil, fmt.Errorf("read what %s %s would be: %w", id.Kind.Kind, id.Name, err)
 	}
-	obj.SetGeneration(obj.GetGeneration() + 1)
+	obj.SetGeneration(generation)
 	return obj, nil
+}
+
+// moves says whether the API server would give an object a new generation, which its
+// controller has yet to see: of a Deployment annotations count, too.
+func moves(id desired.ID, before, after map[string]any) bool {
+	annotations := func(obj map[string]any) any {
+		found, _, _ := unstructured.NestedFieldNoCopy(obj, "metadata", "annotations")
+		return found
+	}
+	return !equality.Semantic.DeepEqual(before["spec"], after["spec"]) ||
+		id.Kind == desired.KindDeployment && !equality.Semantic.DeepEqual(annotations(before), annotations(after))
 }

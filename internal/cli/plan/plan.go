@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -128,6 +129,9 @@ func planOf(ctx context.Context, c client.Client, a application) (Plan, error) {
 	}
 	slices.SortFunc(p.Trouble, func(a, b Trouble) int { return cmp.Compare(a.Component, b.Component) })
 	p.Notes = l.notes
+	if before != nil && before.GetAnnotations()[corev1.LastAppliedConfigAnnotation] == "" {
+		p.Notes = append(p.Notes, "It was not written by kubectl apply, which would therefore leave alone what the manifest does not mention.")
+	}
 	if result.Held {
 		p.Notes = append(p.Notes, "What left the spec stays for as long as all of it is suspended.")
 	}
