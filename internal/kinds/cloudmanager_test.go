@@ -1,14 +1,12 @@
 package kinds
 
 import (
-	"encoding/json"
 	"flag"
 	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -171,28 +169,5 @@ func TestRootPasswordOfCloudManager(t *testing.T) {
 				t.Errorf("credentials (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// Revisions can be read by people who may not read Secrets.
-func TestHistoryHasNoPassword(t *testing.T) {
-	cm := &appsapi.CloudManager{Spec: appsapi.CloudManagerSpec{
-		DeletionPolicy: appsapi.DeletionDelete,
-		DB: appsapi.CloudManagerDatabase{RootPass: "123456", StatefulSet: appsapi.CloudManagerStatefulSet{
-			Image: "mariadb:10.3.35", Storage: appsapi.CloudManagerStorage{Size: resource.MustParse("20Gi")},
-		}},
-	}}
-	before := cm.DeepCopy()
-	spec, limit := CloudManagerHistory(cm)
-	got, err := json.Marshal(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = `{"front":{"deployment":{"image":""}},"identity":{"deployment":{"image":""}},"db":{"statefulSet":{"image":"mariadb:10.3.35","storage":{"size":"20Gi"}}}}`
-	if string(got) != want || limit != 0 {
-		t.Errorf("remembered %s (limit %d), want %s", got, limit, want)
-	}
-	if diff := cmp.Diff(before, cm); diff != "" {
-		t.Errorf("the object was changed (-before +after):\n%s", diff)
 	}
 }
