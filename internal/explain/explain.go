@@ -195,7 +195,7 @@ func (e *examiner) pod(pod *corev1.Pod) {
 	case c != nil && c.Status == corev1.ConditionFalse:
 		e.unscheduled(pod, c)
 		return
-	case c == nil && pod.Spec.NodeName == "":
+	case c == nil && pod.Spec.NodeName == "" && len(pod.Status.ContainerStatuses) == 0:
 		// The scheduler has chosen a node and says nothing until the volumes are made for it.
 		e.claims(pod)
 		return
