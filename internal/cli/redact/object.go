@@ -1,0 +1,217 @@
+// Package redact takes out of objects and texts what nobody who reads a bug report should
+// see. It is pure: values in, values out.
+//
+// Safety rule: in doubt it hides. Names, sizes and references stay, so that what was set can
+// be seen, and what it was set to cannot.
+package redact
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// Hidden stands for a value.
+const Hidden = "(hidden)"
+
+// Rules are what is hidden, in words, for people who read the result.
+var Rules = []string{
+	"values of environment variables, and of headers of probes: their names stay, and references to Secrets",
+	"root passwords, and every other field with a name that ends like that of a password, token, secret or key",
+	"contents of ConfigMaps, and of files and configurations in specs: their names and sizes stay",
+	"annotations that repeat an object, are long, or are made from the contents of Secrets",
+	"in commands and all other texts: values of words that look like a password, token, secret or key, who logs in within an address, webhooks, private keys",
+	"which fields each manager owns: who wrote, how and when stays",
+}
+
+// maxAnnotation is how long an annotation may be that is no repetition of an object.
+const maxAnnotation = 512
+
+// Object returns an object as a report may show it. The object stays as it is.
+func Object(object map[string]any) map[string]any {
+	kind, _ := object["kind"].(string)
+	out := map[string]any{}
+	for key, v := range object {
+		switch {
+		case kind == "Secret" && !slices.Contains([]string{"apiVersion", "kind", "metadata", "type", "immutable"}, key):
+			out[key] = sizes(v)
+		case kind == "ConfigMap" && (key == "data" || key == "binaryData"):
+			out[key] = sizes(v)
+		case kind == "ControllerRevision" && key == "data":
+			out[key] = Hidden // its spec is read and hidden elsewhere; it may be packed
+		default:
+			out[key] = field(key, v)
+		}
+	}
+	return out
+}
+
+// Value returns a part of an object as a report may show it.
+func Value(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for key, inner := range v {
+			out[key] = field(key, inner)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = Value(v[i])
+		}
+		return out
+	case string:
+		return Text(v)
+	}
+	return v
+}
+
+// field is a field by its name, wherever it is: pod templates are in many places.
+func field(key string, v any) any {
+	switch inner := v.(type) {
+	case string:
+		switch {
+		case key == "config": // of a database
+			return size(inner)
+		case secretField(key):
+			return Hidden
+		}
+	case []any:
+		switch key {
+		case "managedFields":
+			return managers(inner)
+		case "env", "httpHeaders":
+			return eachMap(inner, func(m map[string]any) { hide(m, "value") })
+		case "files":
+			return eachMap(inner, func(m map[string]any) {
+				if content, ok := m["content"].(string); ok {
+					m["content"] = size(content)
+				}
+			})
+		case "command", "args":
+			return commandLine(inner)
+		}
+	case map[string]any:
+		switch {
+		case key == "annotations":
+			return annotations(inner)
+		case key == "data" || key == "stringData" || key == "binaryData":
+			return sizes(inner)
+		}
+	}
+	return Value(v)
+}
+
+// secretField says whether a field has a secret for a value by its name. References end
+// otherwise: secretName, secretKeyRef. A field called key alone names one.
+func secretField(key string) bool {
+	lower := strings.ToLower(key)
+	return slices.ContainsFunc([]string{"pass", "password", "passwd", "passphrase", "pwd", "token", "secret", "credential", "credentials"}, func(end string) bool {
+		return strings.HasSuffix(lower, end)
+	}) || lower != "key" && strings.HasSuffix(lower, "key") && !strings.HasSuffix(lower, "topologykey") && !strings.HasSuffix(lower, "labelkey")
+}
+
+func hide(m map[string]any, key string) {
+	if text, ok := m[key].(string); ok && text != "" {
+		m[key] = Hidden
+	}
+}
+
+// eachMap changes the entries of a list. Fields of theirs are hidden by their names, too,
+// before.
+func eachMap(list []any, change func(map[string]any)) []any {
+	out := make([]any, len(list))
+	for i, entry := range list {
+		out[i] = Value(entry)
+		if m, ok := out[i].(map[string]any); ok {
+			change(m)
+		}
+	}
+	return out
+}
+
+func size(content string) string { return fmt.Sprintf("(left out: %d bytes)", len(content)) }
+
+// sizes are the keys of contents and how long each is.
+func sizes(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return Hidden
+	}
+	out := map[string]any{}
+	for key, content := range m {
+		text, ok := content.(string)
+		if !ok {
+			raw, _ := json.Marshal(content) // it was JSON before
+			text = string(raw)
+		}
+		out[key] = size(text)
+	}
+	return out
+}
+
+func managers(list []any) []any {
+	var out []any
+	for _, entry := range list {
+		m, ok := entry.(map[string]any)
+		if !ok {
+			continue
+		}
+		kept := map[string]any{}
+		for _, key := range []string{"manager", "operation", "time", "subresource"} {
+			if v, ok := m[key]; ok {
+				kept[key] = v
+			}
+		}
+		out = append(out, kept)
+	}
+	return out
+}
+
+func commandLine(list []any) []any {
+	args := make([]string, len(list))
+	for i, a := range list {
+		text, ok := a.(string)
+		if !ok {
+			return Value(list).([]any)
+		}
+		args[i] = text
+	}
+	out := make([]any, len(list))
+	for i, a := range Args(args) {
+		out[i] = a
+	}
+	return out
+}
+
+// annotations leaves out what repeats an object, as kubectl apply does, and what can be
+// guessed from.
+func annotations(all map[string]any) map[string]any {
+	out := map[string]any{}
+	for key, v := range all {
+		text, ok := v.(string)
+		name := key[strings.LastIndex(key, "/")+1:]
+		switch {
+		case !ok:
+			out[key] = Value(v)
+		case key == appsapi.AnnotationRefs || key == appsapi.AnnotationConfig:
+			out[key] = Hidden // a short password is found from its hash
+		case name == "last-applied-configuration", len(text) > maxAnnotation, isJSON(text):
+			out[key] = size(text)
+		case secretField(name):
+			out[key] = Hidden
+		default:
+			out[key] = Text(text)
+		}
+	}
+	return out
+}
+
+func isJSON(text string) bool {
+	text = strings.TrimSpace(text)
+	return (strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")) && json.Valid([]byte(text))
+}
