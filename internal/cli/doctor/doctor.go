@@ -42,28 +42,34 @@ type Report struct {
 const patience = 15 * time.Second
 
 func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) error {
-	namespace, err := env.Namespace()
-	if err != nil {
-		return err
-	}
-	config, err := env.Config()
-	if err != nil {
-		return err
-	}
-	if config.Timeout == 0 {
-		config.Timeout = patience
-	}
-	e, err := newExamination(config, env, o.namespace, namespace)
-	if err != nil {
-		return err
-	}
 	done := cli.Progress(errOut, "Looking at the installation")
-	err = e.all(ctx)
+	checks, err := Examine(ctx, env, o.namespace)
 	done()
 	if err != nil {
 		return err
 	}
-	return answer(o.output, e.checks, env.Terminal(out))
+	return answer(o.output, checks, env.Terminal(out))
+}
+
+// Examine makes every check of an installation whose operator runs in a namespace.
+func Examine(ctx context.Context, env *cli.Env, operator string) ([]Check, error) {
+	namespace, err := env.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	config, err := env.Config()
+	if err != nil {
+		return nil, err
+	}
+	if config.Timeout == 0 {
+		config.Timeout = patience
+	}
+	e, err := newExamination(config, env, operator, namespace)
+	if err != nil {
+		return nil, err
+	}
+	err = e.all(ctx)
+	return e.checks, err
 }
 
 // answer prints the report and says how it ended.
@@ -73,7 +79,7 @@ func answer(o cli.Output, checks []Check, out cli.Terminal) error {
 			return err
 		}
 	} else {
-		printTable(checks, o.Format == cli.FormatWide, out)
+		Print(checks, o.Format == cli.FormatWide, out)
 	}
 	count := map[Result]int{}
 	for _, c := range checks {
@@ -88,7 +94,8 @@ func answer(o cli.Output, checks []Check, out cli.Terminal) error {
 	return nil
 }
 
-func printTable(checks []Check, wide bool, out cli.Terminal) {
+// Print shows checks to people.
+func Print(checks []Check, wide bool, out cli.Terminal) {
 	table := cli.Table{Columns: []string{"CHECK", "RESULT", "WHAT"}}
 	if wide {
 		table.Columns = []string{"CHECK", "RESULT", "FIX", "WHAT"}

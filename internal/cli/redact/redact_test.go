@@ -161,4 +161,3 @@ func FuzzText(f *testing.F) {
 		}
 	})
 }
-

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/list"
 	"github.com/holdfast-dev/holdfast/internal/cli/logs"
 	"github.com/holdfast-dev/holdfast/internal/cli/plan"
+	"github.com/holdfast-dev/holdfast/internal/cli/report"
 	"github.com/holdfast-dev/holdfast/internal/cli/restart"
 	"github.com/holdfast-dev/holdfast/internal/cli/rollback"
 	"github.com/holdfast-dev/holdfast/internal/cli/status"
@@ -65,6 +66,7 @@ func Command(build string) *cobra.Command {
 		restart.Command(env),
 		wait.Command(env),
 		doctor.Command(env),
+		report.Command(env),
 		version.Command(env),
 		completion.Command(),
 	)

@@ -7,6 +7,7 @@ package tree
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -44,17 +45,21 @@ func run(ctx context.Context, env *cli.Env, o *cli.Output, cmd *cobra.Command, a
 	if o.Machine() {
 		err = o.Print(cmd.OutOrStdout(), l.Answer("Tree"))
 	} else {
-		out := env.Terminal(cmd.OutOrStdout())
-		fmt.Fprintln(out, l.Title(env.Now()))
-		table(out, l).Print(out)
-		for _, missed := range l.Missed {
-			fmt.Fprintf(out, "not looked at: %s\n", missed)
-		}
+		Print(env.Terminal(cmd.OutOrStdout()), l, env.Now())
 	}
 	if err == nil && !l.Ready {
 		err = cli.ErrNotReady
 	}
 	return err
+}
+
+// Print shows an application from its components down to its pods.
+func Print(out cli.Terminal, l look.Look, now time.Time) {
+	fmt.Fprintln(out, l.Title(now))
+	table(out, l).Print(out)
+	for _, missed := range l.Missed {
+		fmt.Fprintf(out, "not looked at: %s\n", missed)
+	}
 }
 
 func table(out cli.Terminal, l look.Look) cli.Table {

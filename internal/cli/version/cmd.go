@@ -70,7 +70,7 @@ func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) er
 	var err error
 	if !o.client {
 		defer cli.Progress(errOut, "Asking the API server")()
-		missing, err = v.ask(ctx, env, o.namespace)
+		v, missing, err = Ask(ctx, env, o.namespace)
 	}
 	if printErr := v.print(o, missing, env.Terminal(out)); printErr != nil {
 		return printErr
@@ -84,6 +84,14 @@ func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) er
 		}
 	}
 	return nil
+}
+
+// Ask finds out what there is, with the operator in a namespace. missing says why its version
+// is not known.
+func Ask(ctx context.Context, env *cli.Env, namespace string) (v Versions, missing string, err error) {
+	v = Versions{Header: cli.NewHeader("Versions"), Plugin: env.Version}
+	missing, err = v.ask(ctx, env, namespace)
+	return v, missing, err
 }
 
 // ask finds out what the cluster has. missing says why the operator's version is not known.

@@ -66,7 +66,7 @@ func (o *options) run(ctx context.Context, env *cli.Env, cmd *cobra.Command, arg
 	if o.Machine() {
 		err = o.Print(cmd.OutOrStdout(), l.Answer("Explanation"))
 	} else {
-		printer{Terminal: env.Terminal(cmd.OutOrStdout()), look: l, now: env.Now(), all: o.all}.print()
+		Print(env.Terminal(cmd.OutOrStdout()), l, env.Now(), o.all)
 	}
 	if err == nil && !l.Ready {
 		err = cli.ErrNotReady

@@ -13,6 +13,11 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/view"
 )
 
+// Print says why an application is not ready; with all, also what is only worth knowing.
+func Print(out cli.Terminal, l look.Look, now time.Time, all bool) {
+	printer{Terminal: out, look: l, now: now, all: all}.print()
+}
+
 // printer prints an explanation for people.
 type printer struct {
 	cli.Terminal

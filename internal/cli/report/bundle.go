@@ -1,0 +1,119 @@
+package report
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/redact"
+)
+
+// bundle is what the file is made of. Whatever is added is redacted here, so that nobody can
+// forget it.
+type bundle struct {
+	// title says what it is about, and by whom it was made.
+	title string
+	files []file
+	// chosen is what was left out on purpose, and missed what could not be read.
+	chosen, missed []string
+}
+
+type file struct {
+	name, what string
+	content    []byte
+}
+
+// text adds a text.
+func (b *bundle) text(name, what, content string) {
+	b.files = append(b.files, file{name, what, []byte(redact.Text(content))})
+}
+
+// value adds a value as JSON or YAML, as its name says.
+func (b *bundle) value(name, what string, value any) error {
+	plain, err := generic(value)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	object, ok := plain.(map[string]any)
+	if ok {
+		plain = redact.Object(object)
+	} else {
+		plain = redact.Value(plain)
+	}
+	var content bytes.Buffer
+	format := cli.FormatYAML
+	if path.Ext(name) == ".json" {
+		format = cli.FormatJSON
+	}
+	if err := (&cli.Output{Format: format}).Print(&content, plain); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	b.files = append(b.files, file{name, what, content.Bytes()})
+	return nil
+}
+
+// generic is a value as JSON has it.
+func generic(value any) (out any, err error) {
+	content, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	return out, utiljson.Unmarshal(content, &out)
+}
+
+// miss notes what could not be read, and why.
+func (b *bundle) miss(what string, err error) {
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n") // of joined errors
+	b.missed = append(b.missed, fmt.Sprintf("%s: %s", what, redact.Text(strings.Join(lines, "; "))))
+}
+
+// manifest says what is in the file and what is not.
+func (b *bundle) manifest() []byte {
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "%s\n\nIn this file\n", b.title)
+	table := cli.Table{Columns: []string{"", "", ""}, NoHeaders: true}
+	for _, f := range b.files {
+		table.Rows = append(table.Rows, []string{"  " + f.name, fmt.Sprintf("%d bytes", len(f.content)), f.what})
+	}
+	if len(table.Rows) > 0 {
+		table.Print(cli.Terminal{Writer: &out})
+	}
+	section := func(title string, lines []string) {
+		if len(lines) == 0 {
+			return
+		}
+		fmt.Fprintf(&out, "\n%s\n", title)
+		for _, line := range lines {
+			fmt.Fprintf(&out, "  - %s\n", line)
+		}
+	}
+	section("Left out on purpose", b.chosen)
+	section("Hidden in what is here", redact.Rules)
+	section("Not here, because it could not be read", b.missed)
+	return out.Bytes()
+}
+
+// zip packs it all into a folder.
+func (b *bundle) zip(folder string, now time.Time) ([]byte, error) {
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for _, f := range slices.Concat([]file{{name: "MANIFEST", content: b.manifest()}}, b.files) {
+		entry, err := w.CreateHeader(&zip.FileHeader{Name: path.Join(folder, f.name), Method: zip.Deflate, Modified: now})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := entry.Write(f.content); err != nil {
+			return nil, err
+		}
+	}
+	err := w.Close()
+	return out.Bytes(), err
+}

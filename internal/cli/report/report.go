@@ -1,0 +1,180 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/look"
+)
+
+// collector collects what the file is made of.
+type collector struct {
+	options
+	env    *cli.Env
+	client client.Client
+	kube   kubernetes.Interface
+	app    cli.Application
+	now    time.Time
+	seen   look.Look
+	bundle bundle
+}
+
+// step is a part of the work. One that fails does not end it: what it would have told is
+// missing then, and said to be.
+type step struct {
+	doing, what string
+	do          func(context.Context) error
+}
+
+// patience is how long a step may take: the rest is worth having without it.
+const patience = time.Minute
+
+func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOut io.Writer) error {
+	var doing atomic.Value
+	doing.Store("Looking for the application")
+	done := cli.ProgressOf(errOut, func() string { return doing.Load().(string) })
+	c, err := newCollector(ctx, env, o, args)
+	if err != nil {
+		done()
+		return err
+	}
+	for _, s := range c.steps() {
+		doing.Store(s.doing)
+		within, stop := context.WithTimeout(ctx, patience)
+		if err := s.do(within); err != nil {
+			c.bundle.miss(s.what, cli.Explained(err))
+		}
+		stop()
+	}
+	done()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("nothing was written: %w; run it again", err)
+	}
+	name := fmt.Sprintf("holdfast-report-%s-%s-%s", c.app.GetNamespace(), c.app.GetName(), c.now.UTC().Format("20060102T150405Z"))
+	content, err := c.bundle.zip(name, c.now)
+	if err != nil {
+		return fmt.Errorf("pack the report: %w", err)
+	}
+	if o.file == toOutput {
+		if _, err := out.Write(content); err != nil {
+			return fmt.Errorf("write to standard output: %w; name a file with -o", err)
+		}
+		c.say(errOut, "", len(content))
+		return nil
+	}
+	path, err := save(o.file, name+".zip", content)
+	if err != nil {
+		return err
+	}
+	c.say(out, path, len(content))
+	return nil
+}
+
+func newCollector(ctx context.Context, env *cli.Env, o options, args []string) (*collector, error) {
+	namespace, err := env.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	config, err := env.Config()
+	if err != nil {
+		return nil, err
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	c, err := cli.NewClient(config, nil)
+	if err != nil {
+		return nil, err
+	}
+	if !o.logs {
+		c = quiet{c}
+	}
+	app, err := cli.Find(ctx, c, namespace, args)
+	if err != nil {
+		return nil, err
+	}
+	return &collector{options: o, env: env, client: c, kube: kube, app: app, now: env.Now(), bundle: bundle{
+		title:  fmt.Sprintf("Report about %s, made by kubectl holdfast %s at %s", cli.Title(app), env.Version, env.Now().UTC().Format(time.RFC3339)),
+		chosen: leftOut(o),
+	}}, nil
+}
+
+// leftOut is what is not in the file on purpose.
+func leftOut(o options) []string {
+	out := []string{"Secrets: they are never read"}
+	if o.logs {
+		return append(out, "lines of logs beyond the last ones of each container")
+	}
+	return append(out, "logs of the application, and what its containers and probes wrote last: programs may write secrets. --logs includes them")
+}
+
+func (c *collector) steps() []step {
+	steps := []step{
+		{"Looking at the application", "why and tree", c.application},
+		{"Reading ConfigMaps", "ConfigMaps", c.configMaps},
+		{"Reading revisions", "revisions", c.revisions},
+		{"Reading nodes", "Nodes", c.nodes},
+		{"Reading events", "Events", c.events},
+		{"Asking for versions", "versions", c.versions},
+		{"Reading the operator", "operator", c.operatorItself},
+		{"Looking at the installation", "doctor", c.doctor},
+	}
+	if c.logs {
+		steps = append(steps, step{"Reading logs", "logs", c.appLogs})
+	}
+	return steps
+}
+
+// save writes a new file: an older report is not written over.
+func save(where, name string, content []byte) (string, error) {
+	path := where
+	if info, err := os.Stat(where); where == "" || err == nil && info.IsDir() {
+		path = filepath.Join(where, name)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case os.IsExist(err):
+		return "", fmt.Errorf("%s exists already and is not written over; choose another file with -o", path)
+	case err != nil:
+		return "", fmt.Errorf("%w; choose another file with -o", err)
+	}
+	_, err = f.Write(content)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		_ = os.Remove(path) // half of it is of no use
+		return "", fmt.Errorf("%w; choose another file with -o", err)
+	}
+	return path, nil
+}
+
+// say says what was written and what to do with it.
+func (c *collector) say(out io.Writer, path string, size int) {
+	where := "a report"
+	if path != "" {
+		where = path
+	}
+	fmt.Fprintf(out, "Wrote %s about %s: %d files, %d KiB.\n", where, cli.Title(c.app), len(c.bundle.files)+1, (size+1023)/1024)
+	if c.logs {
+		fmt.Fprintln(out, "It has what the programs of the application wrote, which may contain secrets that nothing recognises: read logs/ before you share it.")
+	} else {
+		fmt.Fprintln(out, "It has no Secrets, and nothing that programs wrote, which may contain secrets; --logs includes that.")
+	}
+	for _, missed := range c.bundle.missed {
+		fmt.Fprintf(out, "not in it: %s\n", missed)
+	}
+	if path != "" {
+		fmt.Fprintf(out, "Look through it, beginning with its MANIFEST (unzip -p %s '*/MANIFEST'), and attach it to your bug report.\n", path)
+	}
+}

@@ -1,0 +1,195 @@
+package report
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// unpacked is what is in a zip file, by name.
+func unpacked(t *testing.T, content []byte) map[string]string {
+	t.Helper()
+	r, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, f := range r.File {
+		in, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[f.Name] = string(text)
+	}
+	return out
+}
+
+func TestBundle(t *testing.T) {
+	b := &bundle{title: "Report about AppStack shop/shop, made by kubectl holdfast v1.2.3 at 2026-01-02T03:04:05Z", chosen: leftOut(options{})}
+	b.text("why.txt", "why it is not ready, for people", "it said PASSWORD=kanarienvogel\n")
+	if err := b.value("objects/pod/web.yaml", "Pod", &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{Kind: "Pod"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Env: []corev1.EnvVar{{Name: "A", Value: "kanarienvogel"}}}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.value("why.json", "the same for programs", []string{"--token=kanarienvogel"}); err != nil {
+		t.Fatal(err)
+	}
+	b.miss("Nodes", errors.New("you may not read them at https://me:kanarienvogel@host"))
+	b.miss("logs", errors.Join(errors.New("one"), errors.New("two")))
+	content, err := b.zip("folder", time.Unix(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := unpacked(t, content)
+	for name, text := range files {
+		if strings.Contains(text, "kanarienvogel") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	if got, want := files["folder/why.json"], "[\n  \"--token=(hidden)\"\n]\n"; got != want {
+		t.Errorf("why.json: got %q, want %q", got, want)
+	}
+	if got := files["folder/objects/pod/web.yaml"]; !strings.Contains(got, "- name: A\n      value: (hidden)\n") {
+		t.Errorf("the pod is\n%s", got)
+	}
+	golden(t, "manifest", files["folder/MANIFEST"])
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+func TestSilenceEvent(t *testing.T) {
+	const wrote = "(left out: 13 bytes that a program wrote; --logs includes them)"
+	cases := map[string]struct{ reason, message, want string }{
+		"output of a probe":          {"Unhealthy", "Readiness probe failed: kanarienvogel", "Readiness probe failed: " + wrote},
+		"what kubelet says":          {"Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 500", "Liveness probe failed: HTTP probe failed with statuscode: 500"},
+		"an address":                 {"Unhealthy", `Readiness probe failed: Get "http://10.0.0.1:80/": EOF`, `Readiness probe failed: Get "http://10.0.0.1:80/": EOF`},
+		"output of a hook":           {"FailedPostStartHook", "kanarienvogel", wrote},
+		"nothing that a program did": {"FailedMount", "kanarienvogel", "kanarienvogel"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			e := &corev1.Event{Reason: tc.reason, Message: tc.message}
+			if silenceEvent(e); e.Message != tc.want {
+				t.Errorf("got %q, want %q", e.Message, tc.want)
+			}
+		})
+	}
+}
+
+func TestSilencePod(t *testing.T) {
+	const wrote = "(left out: 13 bytes that a program wrote; --logs includes them)"
+	ended := func(reason, message string) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, Message: message}}
+	}
+	pod := &corev1.Pod{Status: corev1.PodStatus{
+		InitContainerStatuses: []corev1.ContainerStatus{{State: ended("Error", "kanarienvogel")}},
+		ContainerStatuses: []corev1.ContainerStatus{
+			{State: ended("Error", ""), LastTerminationState: ended("OOMKilled", "kanarienvogel")},
+			{State: ended("StartError", "no such file")}, {},
+		},
+	}}
+	silencePod(pod)
+	for what, pair := range map[string][2]string{
+		"of an init container":  {pod.Status.InitContainerStatuses[0].State.Terminated.Message, wrote},
+		"nothing":               {pod.Status.ContainerStatuses[0].State.Terminated.Message, ""},
+		"before a restart":      {pod.Status.ContainerStatuses[0].LastTerminationState.Terminated.Message, wrote},
+		"what the runtime says": {pod.Status.ContainerStatuses[1].State.Terminated.Message, "no such file"},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%s: got %q, want %q", what, pair[0], pair[1])
+		}
+	}
+}
+
+func TestLogs(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		asked = append(asked, q.Get("container")+" previous="+q.Get("previous")+" since="+q.Get("sinceSeconds")+" tail="+q.Get("tailLines"))
+		if q.Get("container") == "broken" {
+			http.Error(w, "no node", http.StatusBadGateway)
+			return
+		}
+		_, _ = io.WriteString(w, "connected with TOKEN=kanarienvogel\n")
+	}))
+	defer server.Close()
+	kube, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &collector{kube: kube, options: options{since: time.Hour}}
+	running, ended := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1"}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+		{Name: "web", State: running, LastTerminationState: ended}, {Name: "waits"}, {Name: "broken", State: ended}}}}
+	err = c.logsOf(t.Context(), pod, "logs")
+	if err == nil || !strings.HasPrefix(err.Error(), "log of shop/web-1, container broken: ") {
+		t.Errorf("got %v", err)
+	}
+	got := map[string]string{}
+	for _, f := range c.bundle.files {
+		got[f.name] = string(f.content)
+	}
+	if diff := cmp.Diff(map[string]string{"logs/web-1.web.log": "connected with TOKEN=(hidden)\n", "logs/web-1.web.previous.log": "connected with TOKEN=(hidden)\n"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	want := []string{"web previous= since=3600 tail=1000", "web previous=true since=3600 tail=1000", "broken previous= since=3600 tail=1000"}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestSave(t *testing.T) {
+	dir := t.TempDir()
+	cases := []struct{ where, want, fails string }{
+		{filepath.Join(dir, "a.zip"), filepath.Join(dir, "a.zip"), ""},
+		{filepath.Join(dir, "a.zip"), "", "a.zip exists already and is not written over; choose another file with -o"},
+		{dir, filepath.Join(dir, "new.zip"), ""},
+		{filepath.Join(dir, "none", "a.zip"), "", "no such file or directory; choose another file with -o"},
+	}
+	for _, tc := range cases {
+		got, err := save(tc.where, "new.zip", []byte("x"))
+		if got != tc.want || (err != nil) != (tc.fails != "") || err != nil && !strings.HasSuffix(err.Error(), tc.fails) {
+			t.Errorf("%s: got %q %v, want %q %s", tc.where, got, err, tc.want, tc.fails)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(dir, "a.zip")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("others may read it: %v %v", info, err)
+	}
+}
