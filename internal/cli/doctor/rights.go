@@ -79,7 +79,14 @@ const atOnce = 16
 func denied(ctx context.Context, all []authorizationv1.ResourceAttributes, ask func(context.Context, *authorizationv1.ResourceAttributes) (bool, error)) ([]string, error) {
 	var mutex sync.Mutex
 	var out []string
-	group, ctx := errgroup.WithContext(ctx)
+	// Who may not ask is told so once; questions that are under way are not broken off, which
+	// client-go would complain about.
+	if len(all) > 0 {
+		if _, err := ask(ctx, &all[0]); err != nil {
+			return nil, err
+		}
+	}
+	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i := range all {
 		group.Go(func() error {

@@ -34,6 +34,7 @@ var behaviors = map[string]podsim.Behavior{
 	"missing": podsim.ImageNotFound(),
 	"slow":    podsim.Slow(2 * time.Second),
 	"done":    podsim.Succeeded(),
+	"crash":   podsim.CrashLoop(1).Saying("connect to the database\n" + crashCanary),
 }
 
 // stories are what users live through, by name.
