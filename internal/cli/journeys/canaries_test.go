@@ -260,9 +260,9 @@ func (a *aviary) judge(secrets []string) {
 	heard := map[string]map[string]bool{}
 	for _, s := range a.said {
 		for canary, may := range map[string]bool{
-			envCanary:  slices.Contains(quotes, s.args[0]),
-			fileCanary: slices.Contains(quotes, s.args[0]),
-			argCanary:  slices.Contains(quotes, s.args[0]),
+			envCanary:   slices.Contains(quotes, s.args[0]),
+			fileCanary:  slices.Contains(quotes, s.args[0]),
+			argCanary:   slices.Contains(quotes, s.args[0]),
 			crashCanary: s.isEvidence(),
 		} {
 			if strings.Contains(s.text, canary) {

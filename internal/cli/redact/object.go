@@ -96,10 +96,10 @@ func field(key string, v any) any {
 			return commandLine(inner)
 		}
 	case map[string]any:
-		switch {
-		case key == "annotations":
+		switch key {
+		case "annotations":
 			return annotations(inner)
-		case key == "data" || key == "stringData" || key == "binaryData":
+		case "data", "stringData", "binaryData":
 			return sizes(inner)
 		}
 	}

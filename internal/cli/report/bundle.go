@@ -72,8 +72,11 @@ func generic(value any) (out any, err error) {
 // miss notes what could not be read, and why.
 func (b *bundle) miss(what string, err error) {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n") // of joined errors
-	b.missed = append(b.missed, fmt.Sprintf("%s: %s", what, redact.Text(strings.Join(lines, "; "))))
+	b.note(fmt.Sprintf("%s: %s", what, strings.Join(lines, "; ")))
 }
+
+// note is the same in words that somebody else has found.
+func (b *bundle) note(missed string) { b.missed = append(b.missed, redact.Text(missed)) }
 
 // manifest says what is in the file and what is not.
 func (b *bundle) manifest() []byte {

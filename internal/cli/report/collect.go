@@ -35,15 +35,16 @@ func (c *collector) application(ctx context.Context) error {
 	if c.seen, err = look.At(ctx, c.client, c.app, true, c.now); err != nil {
 		return err
 	}
-	c.bundle.missed = append(c.bundle.missed, c.seen.Missed...)
+	for _, missed := range c.seen.Missed {
+		c.bundle.note(missed)
+	}
 	var text bytes.Buffer
 	why.Print(cli.Terminal{Writer: &text}, c.seen, c.now, true)
 	c.bundle.text("why.txt", "why it is not ready, for people", text.String())
 	text.Reset()
 	tree.Print(cli.Terminal{Writer: &text}, c.seen, c.now)
 	c.bundle.text("tree.txt", "from components down to pods, for people", text.String())
-	answer := c.seen.Answer("Explanation")
-	if err := c.bundle.value("why.json", "the same for programs", answer); err != nil {
+	if err := c.bundle.value("why.json", "the same for programs", c.seen.Answer("Explanation")); err != nil {
 		return err
 	}
 	if err := c.bundle.value("tree.json", "the same for programs", c.seen.Answer("Tree")); err != nil {
@@ -228,7 +229,7 @@ func eventOf(e *corev1.Event) event {
 func (c *collector) versions(ctx context.Context) error {
 	v, missing, err := version.Ask(ctx, c.env, c.operator)
 	if v.Operator == nil && missing != "" {
-		c.bundle.missed = append(c.bundle.missed, "version of the operator: "+missing)
+		c.bundle.note("version of the operator: " + missing)
 	}
 	if written := c.bundle.value("versions.yaml", "of plugin, operator and API server", v); err == nil {
 		err = written
