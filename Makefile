@@ -143,6 +143,10 @@ plan-truth: assets ## Hold 100 plans of random edits against what the operator t
 calls: assets ## Count what the operator asks of the API server and hold it against the budget
 	go test -count=1 -v -timeout 30m ./test/calls -apps=200 -stacks=200 -settle=60s -updates=50 -abreast=1
 
+.PHONY: plugin-scale
+plugin-scale: assets ## Time status, why and tree beside 5,000 pods of others, and count their requests
+	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/pluginscale
+
 .PHONY: bench-smoke
 bench-smoke: assets ## Measure 1,000 AppServices beside bare client-go making the same writes
 	go test -count=1 -v -timeout 15m ./test/bench -apps=1000 -rounds=$(ROUNDS)

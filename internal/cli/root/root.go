@@ -65,8 +65,8 @@ func Command(build string) *cobra.Command {
 		suspend.ResumeCommand(env),
 		restart.Command(env),
 		wait.Command(env),
-		doctor.Command(env),
 		report.Command(env),
+		doctor.Command(env),
 		version.Command(env),
 		completion.Command(),
 	)
