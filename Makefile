@@ -70,14 +70,14 @@ test: ## Run everything that needs no cluster
 
 # Stories and budgets drive the operator's own program, built with the race detector; with
 # it in the tests too, or beside each other, they would mostly measure themselves.
-STORIES := /internal/controller/|/test/
-# Tests of the whole that do not mind each other.
-BESIDE := /test/(arrows|docs|install|misuse|policy|schemawalk)
+STORIES := /internal/controller/|/internal/cli/(doctor|find|journeys|logs)$$|/test/
+# Tests of the whole that do not mind each other, and mostly wait.
+BESIDE := /internal/cli/|/test/(arrows|docs|install|misuse|plantruth|policy|rollouts|schemawalk|watching)
 .PHONY: test-api
 test-api: assets ## Run what needs an API server, with the race detector
 	CGO_ENABLED=1 go test -race $$(go list ./... | grep -vE '$(STORIES)')
 	go test -run Interleavings ./engine
-	go test $$(go list ./... | grep -E '$(BESIDE)')
+	go test -p 3 $$(go list ./... | grep -E '$(STORIES)' | grep -E '$(BESIDE)')
 	cd examples/own-kind && go test ./...
 	go test -p 1 $$(go list ./... | grep -E '$(STORIES)' | grep -vE '$(BESIDE)|/test/e2e')
 

@@ -27,7 +27,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 )
 
-var apps = flag.Int("apps", 8, "how many applications there are")
+var apps = flag.Int("apps", 4, "how many applications there are")
 
 func TestMain(m *testing.M) { stage.Main(m) }
 
