@@ -7,13 +7,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/health"
@@ -28,80 +25,13 @@ type Node struct {
 	Children []Node
 }
 
-// index finds objects.
-type index struct {
-	children map[desired.ID]runtime.Object
-	// by says which objects are of a component, by the label of its workload.
-	by map[string][]runtime.Object
-	// shared is what belongs to no component.
-	shared []runtime.Object
-	// owned are objects by the UID of their controller.
-	owned map[types.UID][]runtime.Object
-	kinds map[string]bool
-}
-
-func indexOf(in Input) *index {
-	ix := &index{children: map[desired.ID]runtime.Object{}, by: map[string][]runtime.Object{}, owned: map[types.UID][]runtime.Object{}, kinds: map[string]bool{}}
-	for _, kind := range in.Whole {
-		ix.kinds[kind] = true
-	}
-	wanted := map[desired.ID]bool{}
-	for _, c := range in.Components {
-		for _, child := range c.Children {
-			wanted[child.ID] = true
-		}
-	}
-	for _, obj := range in.Objects {
-		o, ok := obj.(metav1.Object)
-		if !ok {
-			continue
-		}
-		if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
-			ix.owned[ref.UID] = append(ix.owned[ref.UID], obj)
-		}
-		id := desired.ID{Kind: kindOf(obj), Name: o.GetName()}
-		switch workload := o.GetLabels()[appsapi.LabelWorkload]; {
-		case wanted[id]:
-			ix.children[id] = obj
-		case workload != "":
-			ix.by[workload] = append(ix.by[workload], obj)
-		default:
-			ix.shared = append(ix.shared, obj)
-		}
-	}
-	return ix
-}
-
-// read says whether the objects of a kind were read.
-func (ix *index) read(kind schema.GroupVersionKind) bool { return ix.kinds[kind.Kind] }
-
-// scene is what there is to say about a component.
-func (ix *index) scene(in Input, c desired.Component) explain.Scene {
-	s := explain.Scene{Absent: in.Absent[c.Name], Whole: in.Whole}
-	for _, child := range c.Children {
-		if obj := ix.children[child.ID]; obj != nil {
-			s.Add(obj)
-		}
-	}
-	for _, obj := range ix.by[c.WorkloadID] {
-		switch obj.(type) {
-		case *corev1.Pod, *corev1.PersistentVolumeClaim, *discoveryv1.EndpointSlice:
-			s.Add(obj)
-		}
-	}
-	for _, obj := range ix.shared {
-		s.Add(obj)
-	}
-	return s
-}
-
 // tree is the component from its children down to its pods.
 func (ix *index) tree(in Input, c desired.Component) []Node {
 	var out []Node
 	for _, child := range c.Children {
 		obj := ix.children[child.ID]
 		if obj == nil {
-			if ix.read(child.Kind) {
+			if ix.read(child.Kind) && in.App.GetDeletionTimestamp() == nil {
 				out = append(out, Node{Object: explain.Object{Kind: child.Kind.Kind, Namespace: in.App.GetNamespace(), Name: child.Name},
 					Health: health.Progressing, Message: "does not exist"})
 			}
@@ -109,12 +39,23 @@ func (ix *index) tree(in Input, c desired.Component) []Node {
 		}
 		out = append(out, ix.node(obj))
 	}
-	for _, obj := range ix.by[c.WorkloadID] {
+	for _, obj := range ix.parts(in, c) {
 		if claim, ok := obj.(*corev1.PersistentVolumeClaim); ok {
 			out = append(out, nodeOf(claim))
 		}
 	}
 	return out
+}
+
+// blame says at an object what is wrong with it, which is more than it says itself.
+func blame(nodes []Node, c explain.Cause) {
+	for i := range nodes {
+		n := &nodes[i]
+		if c.Severity == explain.Error && n.Object.Kind == c.Object.Kind && n.Object.Name == c.Object.Name {
+			n.Health, n.Message = health.Degraded, c.Sentence
+		}
+		blame(n.Children, c)
+	}
 }
 
 // node is an object with what it controls. Old ReplicaSets without pods are left out.

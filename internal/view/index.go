@@ -1,0 +1,140 @@
+package view
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/explain"
+)
+
+// index finds objects.
+type index struct {
+	children map[desired.ID]runtime.Object
+	// by says which objects are of a component, by the label of its workload.
+	by map[string][]runtime.Object
+	// shared is what belongs to no component.
+	shared []runtime.Object
+	// owned are objects by the UID of their controller.
+	owned map[types.UID][]runtime.Object
+	known map[types.UID]metav1.Object
+	kinds map[string]bool
+}
+
+func indexOf(in Input) *index {
+	ix := &index{
+		children: map[desired.ID]runtime.Object{}, by: map[string][]runtime.Object{},
+		owned: map[types.UID][]runtime.Object{}, known: map[types.UID]metav1.Object{}, kinds: map[string]bool{},
+	}
+	for _, kind := range in.Whole {
+		ix.kinds[kind] = true
+	}
+	wanted := map[desired.ID]bool{}
+	for _, c := range in.Components {
+		for _, child := range c.Children {
+			wanted[child.ID] = true
+		}
+	}
+	for _, obj := range in.Objects {
+		o, ok := obj.(metav1.Object)
+		if !ok {
+			continue
+		}
+		ix.known[o.GetUID()] = o
+		if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+			ix.owned[ref.UID] = append(ix.owned[ref.UID], obj)
+		}
+		id := desired.ID{Kind: kindOf(obj), Name: o.GetName()}
+		switch workload := o.GetLabels()[appsapi.LabelWorkload]; {
+		case wanted[id]:
+			if isOurs(in, o) { // a name may be somebody else's
+				ix.children[id] = obj
+			}
+		case workload != "":
+			ix.by[workload] = append(ix.by[workload], obj)
+		default:
+			ix.shared = append(ix.shared, obj)
+		}
+	}
+	return ix
+}
+
+// read says whether the objects of a kind were read.
+func (ix *index) read(kind schema.GroupVersionKind) bool { return ix.kinds[kind.Kind] }
+
+// scene is what there is to say about a component.
+func (ix *index) scene(in Input, c desired.Component) explain.Scene {
+	s := explain.Scene{Absent: in.Absent[c.Name], Whole: in.Whole}
+	for _, child := range c.Children {
+		if obj := ix.children[child.ID]; obj != nil {
+			s.Add(obj)
+		}
+	}
+	for _, obj := range ix.parts(in, c) {
+		s.Add(obj)
+	}
+	for _, obj := range ix.shared {
+		s.Add(obj)
+	}
+	return s
+}
+
+// isOurs says whether a child is the application's: it controls it, or nobody does and the
+// label is there still.
+func isOurs(in Input, o metav1.Object) bool {
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		return ref.UID == in.App.GetUID()
+	}
+	return o.GetLabels()[appsapi.LabelOwnerUID] == string(in.App.GetUID())
+}
+
+// parts are the pods and claims of a component, and whom its Services lead to. The label of
+// its workload finds them; where another application got a name first it finds that one's,
+// too, and those are left out.
+func (ix *index) parts(in Input, c desired.Component) []runtime.Object {
+	var out []runtime.Object
+	for _, obj := range ix.by[c.WorkloadID] {
+		switch o := obj.(type) {
+		case *corev1.Pod:
+			if ix.isPod(in, c, o) {
+				out = append(out, obj)
+			}
+		case *corev1.PersistentVolumeClaim:
+			// Claims that are new do not say whose they are, those of an earlier application of
+			// the same name have its UID.
+			if kind := o.Labels[appsapi.LabelOwnerKind]; kind == "" || kind == in.Kind {
+				out = append(out, obj)
+			}
+		case *discoveryv1.EndpointSlice:
+			out = append(out, obj)
+		}
+	}
+	return out
+}
+
+// isPod says whether the workload of a component controls a pod.
+func (ix *index) isPod(in Input, c desired.Component, pod *corev1.Pod) bool {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil {
+		return true // its workload is made anew around it
+	}
+	workload, ok := ix.children[c.Workload].(metav1.Object)
+	switch between := ix.known[ref.UID]; {
+	case !ok: // on the way out, pods end after their workload
+		return !ix.read(c.Workload.Kind) || in.App.GetDeletionTimestamp() != nil
+	case ref.UID == workload.GetUID():
+		return true
+	case between != nil:
+		return metav1.IsControlledBy(between, workload)
+	}
+	// ReplicaSets, and the Jobs of a CronJob, are seldom read; their names tell.
+	isBetween := c.Workload.Kind == desired.KindDeployment && ref.Kind == "ReplicaSet" || c.Workload.Kind == desired.KindCronJob && ref.Kind == "Job"
+	return isBetween && strings.HasPrefix(ref.Name, workload.GetName()+"-")
+}

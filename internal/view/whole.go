@@ -1,0 +1,144 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/explain"
+	"github.com/holdfast-dev/holdfast/internal/health"
+)
+
+// condition reads what the operator says.
+func (v *View) condition(in Input) {
+	c := meta.FindStatusCondition(in.Status.Conditions, appsapi.ConditionReady)
+	if c == nil {
+		v.Message, v.Since = "The operator has not looked at it yet", in.App.GetCreationTimestamp().Time
+		return
+	}
+	current := in.Status.ObservedGeneration == in.App.GetGeneration()
+	v.Ready = c.Status == metav1.ConditionTrue && current && !v.Deleting
+	v.Reason, v.Message, v.Since = c.Reason, c.Message, c.LastTransitionTime.Time
+	if !current {
+		v.Reason, v.Message = appsapi.ReasonProgressing, "The operator has not looked at the latest change yet"
+	}
+}
+
+// whole judges the application as a whole, and adds what only the operator knows.
+func (v *View) whole(in Input) {
+	verdicts := make([]health.Verdict, 0, len(v.Components))
+	for _, c := range v.Components {
+		verdicts = append(verdicts, health.Verdict{Status: plainHealth(c.Health)})
+	}
+	v.Health = health.Worst(verdicts...).Status
+	unseen := v.unseen(in)
+	switch {
+	case v.Deleting:
+		v.Health = health.Progressing
+		v.leaving(in)
+	case v.Ready || unseen:
+	default:
+		v.reported(in)
+		v.reason(in)
+	}
+	if !v.Ready && v.Health == health.Healthy {
+		v.Health = health.Progressing // somebody has yet to say that all is well
+	}
+}
+
+// unseen is a change that the operator has not looked at for too long.
+func (v *View) unseen(in Input) bool {
+	o := v.object(in)
+	c, again := explain.Unobserved(o, in.App, in.Status.ObservedGeneration, in.Now)
+	v.later(again)
+	if c.Code == "" {
+		return false
+	}
+	c.Sentence = fmt.Sprintf("The operator has not looked at the latest change of %s", o)
+	c.Fix = "See whether the operator runs: kubectl holdfast doctor"
+	v.Causes = append(v.Causes, c)
+	return true
+}
+
+// reported adds the causes that the operator alone knows: who refuses its writes, who undoes
+// them, and what it sees where the reader may not look. What else it says is seen here, and
+// newer.
+func (v *View) reported(in Input) {
+	for _, c := range in.Status.Causes {
+		code := explain.Code(c.Code)
+		known := slices.ContainsFunc(v.Components, func(x Component) bool { return x.has(code, c.Object.Kind, c.Object.Name) })
+		if known || slices.Contains(in.Whole, c.Object.Kind) && !slices.Contains(answers, code) {
+			continue
+		}
+		v.Health = health.Degraded
+		v.Causes = append(v.Causes, explain.Cause{
+			Code: code, Object: explain.Object{Kind: c.Object.Kind, Namespace: v.Namespace, Name: c.Object.Name},
+			Since: c.Since.Time, Sentence: c.Message, Fix: "What to do about it: " + code.Doc(),
+		})
+	}
+}
+
+// answers are causes that only who writes an object meets.
+var answers = []explain.Code{
+	explain.FieldConflict, explain.QuotaExceeded, explain.QuotaNeedsRequests, explain.LimitRange, explain.PodSecurity,
+	explain.WebhookDenied, explain.WebhookDown, explain.PolicyDenied, explain.NamespaceTerminating, explain.CreateFailed,
+}
+
+// Reasons that say nothing beyond what is seen of the components: those that pass, and those
+// whose causes are found here, too.
+var (
+	transient = []string{
+		appsapi.ReasonReconciled, appsapi.ReasonProgressing, appsapi.ReasonWaitingForDependency, appsapi.ReasonSuspended,
+		appsapi.ReasonStorageResizing, appsapi.ReasonDeleting,
+	}
+	explained = []string{appsapi.ReasonComponentDegraded, appsapi.ReasonRolloutTimedOut, appsapi.ReasonApplyFailed}
+)
+
+// reason adds what no cause says: a name that is somebody else's, data that is in the way, a
+// spec that can never work.
+func (v *View) reason(in Input) {
+	broken := len(v.Causes) > 0 || slices.ContainsFunc(v.Components, func(c Component) bool { return c.cause() != nil })
+	if v.Reason == "" || slices.Contains(transient, v.Reason) || broken && slices.Contains(explained, v.Reason) {
+		return
+	}
+	v.Health = health.Degraded
+	v.Causes = append(v.Causes, explain.Cause{
+		Code: explain.Code(v.Reason), Object: v.object(in), Path: `status.conditions[?(@.type=="Ready")]`, Value: v.Reason, Since: v.Since,
+		Sentence: v.Message, Fix: "Do what the sentence says; the operator goes on by itself.",
+	})
+}
+
+// leaving is an application on its way out: whom its deletion waits for once the operator
+// has done its part.
+func (v *View) leaving(in Input) {
+	var others []string
+	for _, f := range in.App.GetFinalizers() {
+		if f != appsapi.FinalizerOrderedDeletion {
+			others = append(others, f)
+		}
+	}
+	since := in.App.GetDeletionTimestamp().Time
+	if len(others) == 0 || len(others) < len(in.App.GetFinalizers()) {
+		return
+	}
+	if end := since.Add(leavingGrace); in.Now.Before(end) {
+		v.later(end)
+		return
+	}
+	v.Causes = append(v.Causes, explain.Terminating(v.object(in), since, others))
+}
+
+// leavingGrace is how long the owner of a finalizer may take.
+const leavingGrace = 30 * time.Second
+
+// plainHealth is the health of a component for the whole: one that waits is on its way.
+func plainHealth(s health.Status) health.Status {
+	if s == Waiting {
+		return health.Progressing
+	}
+	return s
+}
