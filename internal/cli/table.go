@@ -13,6 +13,8 @@ type Table struct {
 	Rows    [][]string
 	// NoHeaders leaves out the names of the columns.
 	NoHeaders bool
+	// Below puts the last column under the others where the terminal is too narrow for both.
+	Below bool
 	// Paint colours a cell; nil leaves all as they are.
 	Paint func(column int, text string) string
 }
@@ -21,6 +23,9 @@ const (
 	gap = 2
 	// minLast is the least that is left for the last column; narrower terminals wrap.
 	minLast = 20
+	// minBeside is the least that is worth reading beside other columns, and under how far
+	// what is below them is indented.
+	minBeside, under = 28, 4
 )
 
 // Print prints the table on a terminal.
@@ -30,9 +35,12 @@ func (t Table) Print(out Terminal) {
 	for _, w := range widths[:len(widths)-1] {
 		indent += w + gap
 	}
-	room := 0
+	room, below := 0, false
 	if out.Width > 0 {
 		room = max(out.Width-indent, minLast)
+		if below = t.Below && out.Width-indent < minBeside; below {
+			room, indent = max(out.Width-under, minLast), under
+		}
 	}
 	rows := t.Rows
 	if !t.NoHeaders {
@@ -46,13 +54,19 @@ func (t Table) Print(out Terminal) {
 			b.WriteString(t.paint(heading, j, cell))
 			b.WriteString(strings.Repeat(" ", widths[j]-utf8.RuneCountInString(cell)+gap))
 		}
+		if below && (heading || row[last] == "") {
+			fmt.Fprintln(out, strings.TrimRight(b.String(), " "))
+			continue
+		}
 		for n, line := range Wrap(row[last], room) {
-			if n > 0 {
+			if n > 0 || below {
 				b.WriteString("\n" + strings.Repeat(" ", indent))
 			}
 			b.WriteString(t.paint(heading, last, line))
 		}
-		fmt.Fprintln(out, strings.TrimRight(b.String(), " "))
+		for line := range strings.SplitSeq(b.String(), "\n") {
+			fmt.Fprintln(out, strings.TrimRight(line, " "))
+		}
 	}
 }
 

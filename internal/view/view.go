@@ -46,7 +46,8 @@ type View struct {
 	Deleting bool
 	// Health is as bad as the worst component.
 	Health health.Status
-	// Reason and Message are those of the condition Ready, since Since.
+	// Reason and Message are those of the condition Ready, since Since; what is being deleted
+	// is so since then.
 	Reason, Message string
 	Since           time.Time
 	Components      []Component

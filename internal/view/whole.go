@@ -23,6 +23,9 @@ func (v *View) condition(in Input) {
 	current := in.Status.ObservedGeneration == in.App.GetGeneration()
 	v.Ready = c.Status == metav1.ConditionTrue && current && !v.Deleting
 	v.Reason, v.Message, v.Since = c.Reason, c.Message, c.LastTransitionTime.Time
+	if v.Deleting {
+		v.Since = in.App.GetDeletionTimestamp().Time
+	}
 	if !current {
 		v.Reason, v.Message = appsapi.ReasonProgressing, "The operator has not looked at the latest change yet"
 	}

@@ -180,7 +180,7 @@ func (o *options) print(env *cli.Env, items []item, namespace string, out, errOu
 		fmt.Fprintf(errOut, "There is no application %s; config/samples has some to begin with.\n", where)
 		return nil
 	}
-	t := cli.Table{Columns: []string{"NAME", "KIND", "READY", "PARTS", "AGE", "WHY"}, NoHeaders: o.noHeaders}
+	t := cli.Table{Columns: []string{"NAME", "KIND", "READY", "PARTS", "AGE", "WHY"}, NoHeaders: o.noHeaders, Below: true}
 	terminal := env.Terminal(out)
 	ready := 2
 	for _, it := range items {

@@ -149,7 +149,19 @@ func (l *looker) children(ctx context.Context, whole bool) error {
 	if len(kept) > 0 {
 		l.components = desired.For(l.owner, l.specs, desired.Known{Kept: kept})
 	}
+	l.objects = slices.DeleteFunc(l.objects, l.isStranger)
 	return nil
+}
+
+// isStranger says whether a pod, or what made it, is of another application: one of another
+// kind may have the same name. Nothing is asked about it.
+func (l *looker) isStranger(obj runtime.Object) bool {
+	switch o := obj.(type) {
+	case *corev1.Pod, *appsv1.ReplicaSet:
+		workload := o.(client.Object).GetLabels()[appsapi.LabelWorkload]
+		return !slices.ContainsFunc(l.components, func(c desired.Component) bool { return c.WorkloadID == workload })
+	}
+	return false
 }
 
 // has says whether a component has a child of a kind.

@@ -61,7 +61,7 @@ func (l *looker) needs(v view.View) []need {
 	for _, obj := range slices.Clone(l.objects) {
 		switch o := obj.(type) {
 		case *corev1.Pod:
-			if isReady(o) || o.DeletionTimestamp != nil {
+			if isReady(o) || o.DeletionTimestamp != nil || o.Status.Phase == corev1.PodSucceeded {
 				continue
 			}
 			if o.Spec.NodeName != "" {

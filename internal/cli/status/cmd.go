@@ -8,12 +8,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/look"
 	"github.com/holdfast-dev/holdfast/internal/health"
+	"github.com/holdfast-dev/holdfast/internal/view"
 )
 
 // options are the flags.
@@ -71,21 +74,24 @@ func (o *options) show(env *cli.Env, l look.Look, out io.Writer) error {
 		}
 		return nil
 	}
-	t := env.Terminal(out)
-	colour := cli.Good
-	if !l.Ready {
-		colour = cli.Bad
-	}
-	fmt.Fprintln(t, t.Paint(colour, l.Title(env.Now())))
-	if !l.Ready && l.Message != "" {
+	o.table(env, l, env.Terminal(out))
+	return nil
+}
+
+// table is the status for people.
+func (o *options) table(env *cli.Env, l look.Look, t cli.Terminal) {
+	l.PrintTitle(t, env.Now())
+	// What a row says need not be said twice.
+	said := slices.ContainsFunc(l.Components, func(c view.Component) bool { return c.Message != "" && strings.Contains(l.Message, c.Message) })
+	if !l.Ready && l.Message != "" && !said {
 		for _, line := range cli.Wrap(l.Message, t.Width) {
 			fmt.Fprintln(t, line)
 		}
 	}
 	fmt.Fprintln(t)
-	table := cli.Table{Columns: []string{"COMPONENT", "TYPE", "HEALTH", "PODS", "WHY"}}
+	table := cli.Table{Columns: []string{"COMPONENT", "TYPE", "HEALTH", "PODS", "WHY"}, Below: true}
 	for _, c := range l.Components {
-		table.Rows = append(table.Rows, []string{c.Name, string(c.Type), string(c.Health), fmt.Sprintf("%d/%d", c.Ready, c.Wanted), c.Message})
+		table.Rows = append(table.Rows, []string{c.Name, string(c.Type), string(c.Health), look.Pods(c), c.Message})
 	}
 	table.Paint = func(column int, text string) string {
 		if column != 2 {
@@ -94,8 +100,8 @@ func (o *options) show(env *cli.Env, l look.Look, out io.Writer) error {
 		return t.Paint(look.Colour(health.Status(text)), text)
 	}
 	table.Print(t)
-	for _, missed := range l.Missed {
-		fmt.Fprintf(t, "not looked at: %s\n", missed)
+	l.PrintMissed(t)
+	if len(l.Causes) > 0 {
+		fmt.Fprintf(t, "\nMore: kubectl holdfast why %s/%s -n %s\n", strings.ToLower(l.Kind), l.Name, l.Namespace)
 	}
-	return nil
 }

@@ -32,11 +32,7 @@ const (
 )
 
 func (p printer) print() {
-	colour := cli.Good
-	if !p.look.Ready {
-		colour = cli.Bad
-	}
-	fmt.Fprintln(p, p.Paint(colour, p.look.Title(p.now)))
+	p.look.PrintTitle(p.Terminal, p.now)
 	blocks := p.whole()
 	shown := map[string]bool{}
 	for _, c := range p.tops() {
@@ -46,9 +42,7 @@ func (p printer) print() {
 		blocks = append(blocks, block{lines: []string{p.look.Message}})
 	}
 	p.draw(blocks, "")
-	for _, missed := range p.look.Missed {
-		fmt.Fprintf(p, "not looked at: %s\n", missed)
-	}
+	p.look.PrintMissed(p.Terminal)
 }
 
 // block is a part of the tree: a sentence, what is known about it, and what is below it.
@@ -116,6 +110,9 @@ func (p printer) tops() []*view.Component {
 	var tops []*view.Component
 	for i := range p.look.Components {
 		c := &p.look.Components[i]
+		if p.look.Deleting && len(c.Causes) == 0 && len(c.Tree) == 0 {
+			continue // gone, as it should be
+		}
 		if !awaited[c.Name] && (c.Health != health.Healthy || p.all && len(c.Causes) > 0) {
 			tops = append(tops, c)
 		}
@@ -131,17 +128,29 @@ func (p printer) component(c *view.Component, shown map[string]bool) block {
 	shown[c.Name] = true
 	name := p.Paint(look.Colour(c.Health), c.Name)
 	if len(c.WaitsFor) > 0 {
-		b := block{lines: []string{fmt.Sprintf("%s waits for %s", name, strings.Join(c.WaitsFor, ", "))}}
+		words := "waits for " + strings.Join(c.WaitsFor, ", ")
+		if c.Health == view.Waiting {
+			words = c.Message
+		}
+		b := block{lines: []string{name + " " + words}}
+		for _, x := range c.Causes {
+			if x.Code != explain.DependencyWait && (x.Severity == explain.Error || p.all) {
+				b.below = append(b.below, p.cause("", x))
+			}
+		}
 		for _, dep := range c.WaitsFor {
 			b.below = append(b.below, p.component(p.look.Component(dep), shown))
 		}
 		return b
 	}
 	causes := slices.DeleteFunc(slices.Clone(c.Causes), func(x explain.Cause) bool { return x.Severity != explain.Error && !p.all })
-	title := fmt.Sprintf("%s %s/%s %d/%d", name, c.Workload.Kind.Kind, c.Workload.Name, c.Ready, c.Wanted)
+	title := fmt.Sprintf("%s %s/%s", name, c.Workload.Kind.Kind, c.Workload.Name)
+	if pods := look.Pods(*c); pods != "-" {
+		title += " " + pods
+	}
 	switch len(causes) {
 	case 0:
-		text := c.Message
+		text := look.Predicate(c.Message, c.Workload.Kind.Kind, p.look.Namespace, c.Workload.Name)
 		if text == "" {
 			text = strings.ToLower(string(c.Health))
 		}
