@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -58,11 +59,15 @@ func blame(nodes []Node, c explain.Cause) {
 	}
 }
 
-// node is an object with what it controls. Old ReplicaSets without pods are left out.
+// node is an object with what it controls. Old ReplicaSets without pods are left out, and
+// EndpointSlices, which are read only when something is wrong and name nothing but pods.
 func (ix *index) node(obj runtime.Object) Node {
 	n := nodeOf(obj)
 	for _, below := range ix.owned[n.Object.UID] {
 		if set, ok := below.(*appsv1.ReplicaSet); ok && set.Status.Replicas == 0 && (set.Spec.Replicas == nil || *set.Spec.Replicas == 0) {
+			continue
+		}
+		if _, ok := below.(*discoveryv1.EndpointSlice); ok {
 			continue
 		}
 		n.Children = append(n.Children, ix.node(below))

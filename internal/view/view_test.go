@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -279,16 +280,20 @@ func branches(nodes []view.Node, indent string) []string {
 	return out
 }
 
-// Revisions before the current one are history.
-func TestTreeLeavesOutOldReplicaSets(t *testing.T) {
+// Revisions before the current one are history, and whom a Service leads to is read only when
+// something is wrong.
+func TestTreeLeavesOut(t *testing.T) {
 	s := newShop()
+	service := scene.Get[*corev1.Service](s, "shop-web")
+	s.Add(&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: scene.Namespace, Name: "shop-web-old",
+		OwnerReferences: []metav1.OwnerReference{{Kind: "Service", Name: service.Name, UID: service.UID, Controller: new(true)}}}})
 	old := scene.Get[*appsv1.ReplicaSet](s, "shop-web-6d5f7c8b9").DeepCopy()
 	old.Name, old.UID, old.Spec.Replicas, old.Status = "shop-web-old", "old", new(int32(0)), appsv1.ReplicaSetStatus{}
 	s.Add(old)
 	v := view.Of(s.Input())
 	for _, n := range v.Component("web").Tree {
 		if slices.ContainsFunc(n.Children, func(x view.Node) bool { return x.Object.Name == old.Name }) {
-			t.Errorf("%s is in the tree", old.Name)
+			t.Errorf("%s of %s is in the tree", old.Name, n.Object.Kind)
 		}
 	}
 }

@@ -39,7 +39,8 @@ containers that are restarted, until Ctrl-C.`,
   kubectl holdfast logs appstack/shop --component web -f
   kubectl holdfast logs shop --previous --tail -1
   kubectl holdfast logs shop -f --since 5m --timestamps`,
-		Args: cobra.RangeArgs(1, 2),
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: env.CompleteApplication,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
 				return err

@@ -33,7 +33,8 @@ func Command(env *cli.Env) *cobra.Command {
 		Short: "Show how an application and its components are",
 		Example: `  kubectl holdfast status shop
   kubectl holdfast status shop -w`,
-		Args: cobra.MaximumNArgs(2),
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: env.CompleteApplication,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.Check(); err != nil {
 				return err

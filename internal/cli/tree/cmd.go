@@ -22,7 +22,8 @@ func Command(env *cli.Env) *cobra.Command {
 		Short: "Show an application from its components down to its pods",
 		Example: `  kubectl holdfast tree shop
   kubectl holdfast tree shop -o json`,
-		Args: cobra.MaximumNArgs(2),
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: env.CompleteApplication,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.Check(); err != nil {
 				return err

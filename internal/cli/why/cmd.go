@@ -32,7 +32,8 @@ chain, where to see it and what to do. The exit code is 2 when it is not ready.`
 		Example: `  kubectl holdfast why shop
   kubectl holdfast why cloudmanager/cm -o json
   kubectl holdfast why certificate/shop-tls`,
-		Args: cobra.MaximumNArgs(2),
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: env.CompleteApplication,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.Check(); err != nil {
 				return err
