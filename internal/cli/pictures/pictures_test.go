@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -189,5 +190,29 @@ func golden(t *testing.T, name, got string) {
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("output (-want +got); if it is meant, go test ./internal/cli/pictures -update:\n%s", diff)
+	}
+}
+
+// shown are the blocks of the documentation that show a golden file.
+var shown = regexp.MustCompile("<!-- picture: (\\S+) -->\n```console\n\\$ kubectl holdfast [^\n]*\n((?s:.*?))```")
+
+// What the page about the plugin shows is what the plugin prints.
+func TestDocs(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/user/plugin.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := shown.FindAllStringSubmatch(string(page), -1)
+	if len(found) < 5 {
+		t.Errorf("only %d pictures are shown", len(found))
+	}
+	for _, m := range found {
+		want, err := os.ReadFile(filepath.Join("testdata", m[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), m[2]); diff != "" {
+			t.Errorf("docs/user/plugin.md shows %s differently (-want +got):\n%s", m[1], diff)
+		}
 	}
 }
