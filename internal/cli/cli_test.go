@@ -13,17 +13,21 @@ func TestTable(t *testing.T) {
 	cases := map[string]struct {
 		width     int
 		noHeaders bool
+		below     bool
 		want      string
 	}{
 		"any width": {want: "NAME           READY  WHY\nshop           1/2    Image \"shop/web:9\" does not exist in its registry\na-longer-name  2/2\n"},
 		"narrow": {width: 50, want: "NAME           READY  WHY\nshop           1/2    Image \"shop/web:9\" does not\n" +
 			"                      exist in its registry\na-longer-name  2/2\n"},
+		"room enough beside": {width: 50, below: true, want: "NAME           READY  WHY\nshop           1/2    Image \"shop/web:9\" does not\n" +
+			"                      exist in its registry\na-longer-name  2/2\n"},
+		"below":      {width: 40, below: true, want: "NAME           READY\nshop           1/2\n    Image \"shop/web:9\" does not exist in\n    its registry\na-longer-name  2/2\n"},
 		"no headers": {noHeaders: true, want: "shop           1/2  Image \"shop/web:9\" does not exist in its registry\na-longer-name  2/2\n"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			table.NoHeaders = tc.noHeaders
+			table.NoHeaders, table.Below = tc.noHeaders, tc.below
 			table.Print(Terminal{Writer: &out, Width: tc.width})
 			if out.String() != tc.want {
 				t.Errorf("got\n%s\nwant\n%s", out.String(), tc.want)
