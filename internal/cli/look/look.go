@@ -78,12 +78,14 @@ type looker struct {
 	specs      []appsapi.Component
 	components []desired.Component
 
-	mu      sync.Mutex
-	left    int // requests
+	// left is how many requests may follow, and asked are those that were made.
+	left  int
+	asked map[string]bool
+
+	mu      sync.Mutex // of what answers add to
 	objects []runtime.Object
 	absent  map[string][]explain.Ref
 	whole   []string
-	asked   map[string]bool
 	missed  []string
 }
 
@@ -122,6 +124,7 @@ func (l *looker) children(ctx context.Context, whole bool) error {
 	named := client.MatchingLabels{appsapi.LabelManagedBy: appsapi.ManagedBy, appsapi.LabelInstance: l.owner.Name}
 	group, ctx := errgroup.WithContext(ctx)
 	read := func(list client.ObjectList, labels client.MatchingLabels) {
+		l.left--
 		group.Go(func() error { return l.list(ctx, list, client.InNamespace(l.owner.Namespace), labels) })
 	}
 	for kind, list := range lists {
@@ -173,9 +176,6 @@ func (l *looker) has(kind schema.GroupVersionKind) bool {
 
 // list reads a list and keeps what is in it.
 func (l *looker) list(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	l.mu.Lock()
-	l.left--
-	l.mu.Unlock()
 	gvk, err := apiutil.GVKForObject(list, l.client.Scheme())
 	if err != nil {
 		return err

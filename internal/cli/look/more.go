@@ -162,12 +162,7 @@ func (l *looker) keep(obj client.Object) error {
 
 // all reads the objects of a kind of which a cluster has few.
 func (l *looker) all(kind string, list client.ObjectList) need {
-	return need{kind, func(ctx context.Context) error {
-		l.mu.Lock()
-		l.left++ // counted by who asks
-		l.mu.Unlock()
-		return l.list(ctx, list)
-	}}
+	return need{kind, func(ctx context.Context) error { return l.list(ctx, list) }}
 }
 
 // endpoints reads whom a Service leads to.
