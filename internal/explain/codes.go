@@ -219,7 +219,10 @@ func (c Code) entry() Entry {
 	return Entry{Code: c, Severity: Error, Rank: rankSlow}
 }
 
-// Doc is where people read more about a cause.
+// Doc is where people read more about a cause; nothing for one that is not listed.
 func (c Code) Doc() string {
+	if _, ok := entries[c]; !ok {
+		return ""
+	}
 	return "https://github.com/holdfast-dev/holdfast/blob/main/docs/user/causes.md#" + anchor(c)
 }

@@ -80,7 +80,7 @@ func (v *View) reported(in Input) {
 		v.Health = health.Degraded
 		v.Causes = append(v.Causes, explain.Cause{
 			Code: code, Object: explain.Object{Kind: c.Object.Kind, Namespace: v.Namespace, Name: c.Object.Name},
-			Since: c.Since.Time, Sentence: c.Message, Fix: "What to do about it: " + code.Doc(),
+			Since: c.Since.Time, Sentence: c.Message,
 		})
 	}
 }

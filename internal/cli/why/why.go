@@ -190,5 +190,8 @@ func (p printer) cause(title string, c explain.Cause) block {
 	if c.Fix != "" {
 		b.details = append(b.details, [2]string{"fix", c.Fix})
 	}
+	if doc := c.Code.Doc(); doc != "" {
+		b.details = append(b.details, [2]string{"more", doc})
+	}
 	return b
 }
