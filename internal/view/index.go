@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -59,11 +61,21 @@ func indexOf(in Input) *index {
 			}
 		case workload != "":
 			ix.by[workload] = append(ix.by[workload], obj)
-		default:
+		case isShared(obj):
 			ix.shared = append(ix.shared, obj)
 		}
 	}
 	return ix
+}
+
+// isShared says whether an object is around all components. What is left of a component that
+// was removed is not: its Service would be held against the pods of the others.
+func isShared(obj runtime.Object) bool {
+	switch obj.(type) {
+	case *corev1.Node, *corev1.PersistentVolume, *corev1.Event, *storagev1.StorageClass, *networkingv1.IngressClass, *discoveryv1.EndpointSlice:
+		return true
+	}
+	return false
 }
 
 // read says whether the objects of a kind were read.

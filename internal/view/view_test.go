@@ -72,6 +72,14 @@ var components = map[string]struct {
 		change: func(*scene.Scene) {},
 		want:   []string{"ready, Healthy", migrated, dbIsWell, webIsWell},
 	},
+	"what is left of another component is not held against this one": {
+		change: func(s *scene.Scene) {
+			left := scene.Get[*corev1.Service](s, "shop-web").DeepCopy()
+			left.Name, left.Spec.Selector = "shop-old", map[string]string{appsapi.LabelWorkload: "deployment-shop-old"}
+			s.Add(left)
+		},
+		want: []string{"ready, Healthy", migrated, dbIsWell, webIsWell},
+	},
 	"a child decides over its component": {
 		change: func(s *scene.Scene) { scene.Get[*appsv1.Deployment](s, "shop-web").Status.AvailableReplicas = 1 },
 		want:   []string{"ready, Progressing", migrated, dbIsWell, "web Progressing 2/2: " + webOnWay},
