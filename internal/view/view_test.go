@@ -76,7 +76,11 @@ var components = map[string]struct {
 		change: func(s *scene.Scene) {
 			left := scene.Get[*corev1.Service](s, "shop-web").DeepCopy()
 			left.Name, left.Spec.Selector = "shop-old", map[string]string{appsapi.LabelWorkload: "deployment-shop-old"}
+			delete(left.Labels, appsapi.LabelWorkload)
 			s.Add(left)
+			for _, p := range s.Pods("web") {
+				p.Labels["pod-template-hash"] = "6d5f7c8b9" // what tells whole labels from kept ones
+			}
 		},
 		want: []string{"ready, Healthy", migrated, dbIsWell, webIsWell},
 	},
