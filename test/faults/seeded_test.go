@@ -26,7 +26,7 @@ type bug struct {
 }
 
 var bugs = []bug{
-	{"adopts without looking whose it is", "internal/apply/ownership.go",
+	{"adopts without looking whose it is", "internal/own/ownership.go",
 		`case live.GetAnnotations()[appsapi.AnnotationAdopt] == "true":`, `case true:`, nil},
 	{"creates without a precondition", "internal/apply/apply.go",
 		`const createOnly = "1"`, `const createOnly = ""`, nil},
