@@ -32,18 +32,18 @@ type denial struct {
 
 // cluster are the denials, by name.
 var cluster = map[string]denial{
-	"quota of pods": {object: "Deployment", cause: "exceeded quota: no-more", raise: func(w *world) func() {
+	"quota of pods": {object: "Deployment", cause: "ResourceQuota no-more of namespace", raise: func(w *world) func() {
 		return w.quota("no-more", corev1.ResourcePods, fmt.Sprint(len(w.pods())))
 	}},
-	"quota of jobs": {object: "Job shop-migrate", cause: "exceeded quota: no-more", ours: true, raise: func(w *world) func() {
+	"quota of jobs": {object: "Job shop-migrate", cause: "ResourceQuota no-more of namespace", ours: true, raise: func(w *world) func() {
 		return w.quota("no-more", "count/jobs.batch", "1")
 	}},
-	"Pod Security": {object: "shop-web", cause: `violates PodSecurity "restricted:latest"`, raise: func(w *world) func() {
+	"Pod Security": {object: "shop-web", cause: "enforces PodSecurity level restricted", raise: func(w *world) func() {
 		w.labels("pod-security.kubernetes.io/enforce", `"restricted"`)
 		w.refusesNow(w.probe())
 		return func() { w.labels("pod-security.kubernetes.io/enforce", "null") }
 	}},
-	"LimitRange": {object: "shop-web", cause: "minimum memory usage per Container is 64Mi, but request is 16Mi", raise: func(w *world) func() {
+	"LimitRange": {object: "shop-web", cause: "sets a minimum of 64Mi memory per Container", raise: func(w *world) func() {
 		limits := &corev1.LimitRange{ObjectMeta: w.meta("at-least"), Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
 			{Type: corev1.LimitTypeContainer, Min: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}}}}}
 		lift := w.put(limits)
