@@ -52,6 +52,9 @@ type fault struct {
 	clean func(*scene)
 }
 
+// slow says whether a fault takes too long to show for every run of the tests.
+func (f fault) slow() bool { return f.grace > 5*time.Second && os.Getenv("HOLDFAST_LONG") == "" }
+
 // scene is where a fault happens.
 type scene struct {
 	*testing.T
@@ -72,7 +75,7 @@ func TestCauses(t *testing.T) {
 	slots := make(chan struct{}, abreast)
 	var group sync.WaitGroup
 	for name, f := range faults {
-		if f.alone || f.grace > 20*time.Second && os.Getenv("HOLDFAST_LONG") == "" {
+		if f.alone || f.slow() {
 			continue
 		}
 		slots <- struct{}{}
@@ -91,7 +94,7 @@ func TestCauses(t *testing.T) {
 	}
 	group.Wait()
 	for name, f := range faults {
-		if f.alone {
+		if f.alone && !f.slow() {
 			t.Run(name, func(t *testing.T) { told.Store(f.code, (&scene{T: t, Client: c}).play(name, f)) })
 		}
 	}
