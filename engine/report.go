@@ -21,6 +21,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/conditions"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/health"
 	"github.com/holdfast-dev/holdfast/internal/history"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
@@ -41,7 +42,10 @@ func (r *reconciler[T]) report(ctx context.Context, app T, owner desired.Owner, 
 		if done.failed == nil {
 			pods, done.failed = r.pods(ctx, app.GetNamespace(), c)
 		}
-		why := r.explained(ctx, app, o.scene(c, done, pods), now)
+		var why explain.Answer // nothing, of what could not be seen
+		if done.failed == nil {
+			why = r.explained(ctx, app, o.scene(c, done, pods), now)
+		}
 		v := assess(c, done, why, before.Causes)
 		out.sooner(v.again)
 		views = append(views, v)

@@ -5,22 +5,17 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 )
-
-// +kubebuilder:rbac:groups="",resources=events,verbs=list
 
 // scene is what we know about a component.
 func (o *observed) scene(c desired.Component, done *outcome, pods []*corev1.Pod) explain.Scene {
@@ -57,83 +52,6 @@ func (r *reconciler[T]) explained(ctx context.Context, app client.Object, s expl
 	}
 	a.Causes = slices.DeleteFunc(a.Causes, func(c explain.Cause) bool { return c.Severity != explain.Error })
 	return a
-}
-
-// How often the events of an application are asked for.
-const (
-	firstListen = 10 * time.Second
-	maxListen   = 160 * time.Second
-	maxEvents   = 100
-)
-
-// ears ask for events, of one object per application and not often: who waits for something
-// in silence must not be a burden to the API server.
-type ears struct {
-	live  client.Reader
-	clock clock.PassiveClock
-
-	mu    sync.Mutex
-	heard map[types.UID]*hearing // by application
-}
-
-// hearing is what was heard about an object, and when to listen again.
-type hearing struct {
-	object explain.Object
-	events []explain.Event
-	next   time.Time
-	pause  time.Duration
-}
-
-func newEars(live client.Reader, c clock.PassiveClock) *ears {
-	return &ears{live: live, clock: c, heard: map[types.UID]*hearing{}}
-}
-
-// about returns what is said about an object, and when there may be more. What could not be
-// read counts as silence: events explain, nothing depends on them.
-func (e *ears) about(ctx context.Context, app types.UID, o explain.Object) ([]explain.Event, time.Time) {
-	now := e.clock.Now()
-	e.mu.Lock()
-	h := e.heard[app]
-	if h != nil && now.Before(h.next) {
-		defer e.mu.Unlock()
-		if h.object != o {
-			return nil, h.next
-		}
-		return h.events, h.next
-	}
-	pause := firstListen
-	if h != nil && h.object == o {
-		pause = min(2*h.pause, maxListen)
-	}
-	h = &hearing{object: o, next: now.Add(pause), pause: pause}
-	e.heard[app] = h
-	e.mu.Unlock()
-	events := e.list(ctx, o)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	h.events = events
-	return events, h.next
-}
-
-func (e *ears) list(ctx context.Context, o explain.Object) []explain.Event {
-	var list corev1.EventList
-	err := e.live.List(ctx, &list, client.InNamespace(o.Namespace), client.Limit(maxEvents), client.MatchingFields{
-		"involvedObject.kind": o.Kind, "involvedObject.name": o.Name, "involvedObject.uid": string(o.UID)})
-	if err != nil {
-		return nil
-	}
-	var all []explain.Event
-	for i := range list.Items {
-		all = append(all, explain.EventOf(&list.Items[i]))
-	}
-	return all
-}
-
-// forget drops what was heard about an application that is gone.
-func (e *ears) forget(app types.UID) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.heard, app)
 }
 
 // refusals are why the API server does not take children, and who keeps changing them.
