@@ -3,7 +3,6 @@ package explain
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
+)
 
 // fixture is a fault as it was seen in a cluster, and what must be said about it.
 type fixture struct {
@@ -100,8 +99,8 @@ func TestCauses(t *testing.T) {
 			t.Errorf("there is no fixture of %s in %s", e.Code, causesFolder)
 		}
 	}
-	golden(t, "testdata/causes.txt", all.Bytes())
-	golden(t, "../../docs/user/causes.md", page(examples))
+	golden.File(t, "testdata/causes.txt", string(all.Bytes()))
+	golden.File(t, "../../docs/user/causes.md", string(page(examples)))
 }
 
 // page is what people read about all causes.
@@ -138,19 +137,3 @@ var (
 	// operator name them.
 	elsewhere = []Code{DependencyWait, FieldConflict, NamespaceTerminating}
 )
-
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(want, got) {
-		t.Errorf("%s differs; if that is meant, go test ./internal/explain -update:\n%s", file, got)
-	}
-}

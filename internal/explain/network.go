@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -159,7 +160,7 @@ func (e *examiner) endpoints(o Object, s *corev1.Service, pods []*corev1.Pod) {
 	if all == 0 || ready > 0 || s.Spec.PublishNotReadyAddresses {
 		return
 	}
-	if end := newest(pods[0].CreationTimestamp, pods).Add(endpointGrace); e.now.Before(end) {
+	if end := lastMove(pods).Add(endpointGrace); e.now.Before(end) {
 		e.look(end)
 		return
 	}
@@ -169,6 +170,24 @@ func (e *examiner) endpoints(o Object, s *corev1.Service, pods []*corev1.Pod) {
 		Fix:      "See why the pods are not ready: " + lookUp(pods[0]),
 		Evidence: evidence(fmt.Sprintf("endpoints: %d, ready: 0", all)),
 	})
+}
+
+// lastMove is when a pod last came, began to go, or became ready or not.
+func lastMove(pods []*corev1.Pod) time.Time {
+	var last time.Time
+	note := func(t *metav1.Time) {
+		if t != nil && t.After(last) {
+			last = t.Time
+		}
+	}
+	for _, p := range pods {
+		note(&p.CreationTimestamp)
+		note(p.DeletionTimestamp)
+		if c := condition(p, corev1.PodReady); c != nil {
+			note(&c.LastTransitionTime)
+		}
+	}
+	return last
 }
 
 // ingress finds references of an Ingress that lead nowhere.

@@ -6,13 +6,13 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,6 +28,10 @@ import (
 )
 
 var apps = flag.Int("apps", 4, "how many applications there are")
+
+// atOnce is how many of them are worked on at the same time. More of them only show that a
+// small machine is slow, and a cause that says so is true.
+const atOnce = 12
 
 func TestMain(m *testing.M) { stage.Main(m) }
 
@@ -61,8 +65,8 @@ var works = []struct{ name, patch string }{
 	{"one component less", `[{"op":"remove","path":"/spec/components/3"}]`},
 }
 
-// TestNoFalseCause looks at all of them again and again while they are created, changed in
-// every way and deleted.
+// TestNoFalseCause looks at applications again and again while they are created, changed in
+// every way and deleted, each at its own pace.
 func TestNoFalseCause(t *testing.T) {
 	behaviors := map[string]podsim.Behavior{"slow": podsim.Slow(2 * time.Second), "slow2": podsim.Slow(3 * time.Second)}
 	s := stage.New(t, stage.ByTag(behaviors), operator.Options{Fast: true})
@@ -78,27 +82,18 @@ func TestNoFalseCause(t *testing.T) {
 	for range 3 {
 		watchers.Go(func() { j.look(ctx, w.NS) })
 	}
-	names := make([]string, *apps)
-	for i := range names {
-		names[i] = fmt.Sprintf("shop-%d", i)
-	}
 	start := time.Now()
-	all(t, names, func(name string) error { return create(w, name) })
-	ready(w, names)
-	t.Logf("%6.1f s  created", time.Since(start).Seconds())
-	for _, work := range works {
-		all(t, names, func(name string) error {
-			return w.Patch(ctx, stackOf(w, name), client.RawPatch(types.JSONPatchType, []byte(work.patch)))
+	var crowd sync.WaitGroup
+	places := make(chan struct{}, atOnce)
+	for i := range *apps {
+		places <- struct{}{}
+		crowd.Go(func() {
+			defer func() { <-places }()
+			name := fmt.Sprintf("shop-%d", i)
+			t.Run(name, func(t *testing.T) { live(w.On(t), j, name) })
 		})
-		ready(w, names)
-		t.Logf("%6.1f s  %s", time.Since(start).Seconds(), work.name)
 	}
-	all(t, names, func(name string) error { return w.Delete(ctx, stackOf(w, name)) })
-	w.Eventually(func() int {
-		var list appsapi.AppStackList
-		w.Expect(w.List(ctx, &list, client.InNamespace(w.NS))).To(Succeed())
-		return len(list.Items)
-	}, "120s", "200ms").Should(BeZero())
+	crowd.Wait()
 	cancel()
 	watchers.Wait()
 	j.tell(start)
@@ -110,33 +105,23 @@ func stackOf(w *stage.World, name string) *appsapi.AppStack {
 	return app
 }
 
-func create(w *stage.World, name string) error {
+// live creates an application, does all works with it and deletes it.
+func live(w *stage.World, j *judge, name string) {
 	app := stackOf(w, name)
-	if err := yaml.UnmarshalStrict([]byte(spec), &app.Spec); err != nil {
-		return err
+	w.Expect(yaml.UnmarshalStrict([]byte(spec), &app.Spec)).To(Succeed())
+	w.Expect(w.Create(w.Context(), app)).To(Succeed())
+	j.about(name, true)
+	ready := func(after string) {
+		w.Eventually(func() string { return w.Condition(app, "Ready") }, "180s", "100ms").Should(HavePrefix("True/Reconciled"), after)
 	}
-	return w.Create(w.Context(), app)
-}
-
-// all does something with every application.
-func all(t *testing.T, names []string, do func(string) error) {
-	t.Helper()
-	var group errgroup.Group
-	group.SetLimit(8)
-	for _, name := range names {
-		group.Go(func() error { return do(name) })
+	ready("created")
+	for _, work := range works {
+		w.Expect(w.Patch(w.Context(), app, client.RawPatch(types.JSONPatchType, []byte(work.patch)))).To(Succeed(), work.name)
+		ready(work.name)
 	}
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func ready(w *stage.World, names []string) {
-	w.Helper()
-	for _, name := range names {
-		app := stackOf(w, name)
-		w.Eventually(func() string { return w.Condition(app, "Ready") }, "180s", "100ms").Should(HavePrefix("True/Reconciled"), name)
-	}
+	w.Expect(w.Delete(w.Context(), app)).To(Succeed())
+	w.Eventually(func() string { return w.Condition(app, "Ready") }, "120s", "100ms").Should(Equal("gone"))
+	j.about(name, false)
 }
 
 // judge counts what is said.
@@ -145,18 +130,40 @@ type judge struct {
 	client client.Client
 
 	mu            sync.Mutex
+	there         []string // applications to look at
 	looks, writes int
 	// states are those that components were seen in.
 	states map[string]int
 	false  []string
 }
 
-// look asks as the plugin does, one application after the other.
+// about says whether there is an application.
+func (j *judge) about(name string, there bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if there {
+		j.there = append(j.there, name)
+		return
+	}
+	j.there = slices.DeleteFunc(j.there, func(n string) bool { return n == name })
+}
+
+// next is the application to look at: each in turn.
+func (j *judge) next(turn int) string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.there) == 0 {
+		return "none"
+	}
+	return j.there[turn%len(j.there)]
+}
+
+// look asks as the plugin does, about one application after the other.
 func (j *judge) look(ctx context.Context, namespace string) {
 	for i := 0; ctx.Err() == nil; i++ {
-		app, err := cli.Find(ctx, j.client, namespace, []string{fmt.Sprintf("appstack/shop-%d", time.Now().UnixNano()%int64(*apps))})
+		app, err := cli.Find(ctx, j.client, namespace, []string{"appstack/" + j.next(i)})
 		if err != nil {
-			time.Sleep(100 * time.Millisecond) // not made yet, or gone
+			time.Sleep(20 * time.Millisecond) // not made yet, or gone
 			continue
 		}
 		l, err := look.At(ctx, j.client, app, false, time.Now())
