@@ -129,7 +129,7 @@ watch-battery: assets ## Cut and expire kubectl holdfast watch under 10,000 chan
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/watching
 
 .PHONY: causes
-causes: build images dist ## Provoke every cause that can be provoked on a real node, and read its name (needs root, 15 minutes)
+causes: build images dist ## Provoke every cause that can be provoked on a real node, and read its name (needs root, half an hour)
 	go test -count=1 -v ./internal/explain -run 'TestCauses|TestRefused'
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 30m ./test/e2e -run TestCauses
 	go test -count=1 -v -timeout 30m ./test/rollouts -apps=100

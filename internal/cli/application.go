@@ -78,6 +78,25 @@ func Title(app Application) string {
 	return fmt.Sprintf("%s %s/%s", KindOf(app), app.GetNamespace(), app.GetName())
 }
 
+// Application is the one that the arguments of a verb name, and a client to go on with.
+func (e *Env) Application(ctx context.Context, args []string) (client.Client, Application, error) {
+	c, err := e.Client()
+	if err != nil {
+		return nil, nil, err
+	}
+	app, err := e.Find(ctx, c, args)
+	return c, app, err
+}
+
+// Find looks in the namespace that the user works in.
+func (e *Env) Find(ctx context.Context, c client.Reader, args []string) (Application, error) {
+	namespace, err := e.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	return Find(ctx, c, namespace, args)
+}
+
 // Find returns the application that the arguments name: NAME, KIND/NAME or KIND NAME. A
 // name alone is looked for among all kinds.
 func Find(ctx context.Context, c client.Reader, namespace string, args []string) (Application, error) {
@@ -113,7 +132,7 @@ func Find(ctx context.Context, c client.Reader, namespace string, args []string)
 		if kind != "" {
 			what = kind
 		}
-		return nil, &NotFoundError{fmt.Sprintf("there is no %s %s in namespace %s; kubectl holdfast list -A shows all applications", what, name, namespace)}
+		return nil, &NotFoundError{Namespace: namespace, sentence: fmt.Sprintf("there is no %s %s in namespace %s; kubectl holdfast list -A shows all applications", what, name, namespace)}
 	case 1:
 		return found[0], nil
 	}
@@ -125,7 +144,10 @@ func Find(ctx context.Context, c client.Reader, namespace string, args []string)
 }
 
 // NotFoundError says that there is no such application.
-type NotFoundError struct{ sentence string }
+type NotFoundError struct {
+	Namespace string
+	sentence  string
+}
 
 func (e *NotFoundError) Error() string { return e.sentence }
 

@@ -1,7 +1,6 @@
 package kinds
 
 import (
-	"flag"
 	"os"
 	"testing"
 
@@ -10,9 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // sample is config/samples/cloudmanager.yaml, read as strictly as the API server does.
 func sample(t *testing.T) *appsapi.CloudManager {
@@ -30,23 +28,11 @@ func sample(t *testing.T) *appsapi.CloudManager {
 
 // A difference inside of db restarts the database of everybody who upgrades the operator.
 func TestSampleOfCloudManager(t *testing.T) {
-	const file = "testdata/cloudmanager.yaml"
 	got, err := yaml.Marshal(CloudManager(sample(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("components (-want +got); if it is meant, go test ./internal/kinds -update:\n%s", diff)
-	}
+	golden.Check(t, "cloudmanager.yaml", string(got))
 }
 
 // shape is what of a component is not its pods.

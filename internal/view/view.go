@@ -53,6 +53,8 @@ type View struct {
 	Components      []Component
 	// Causes are all of them, those of the whole first.
 	Causes []explain.Cause
+	// Changes are the newest ones, by others than the operator.
+	Changes []Change
 	// Ask are the objects whose events would tell more.
 	Ask []explain.Object
 	// Again is when to look again although nothing happens.
@@ -94,6 +96,7 @@ func Of(in Input) View {
 	for _, c := range v.Components {
 		v.Causes = append(v.Causes, c.Causes...)
 	}
+	v.Changes = changes(in)
 	return v
 }
 

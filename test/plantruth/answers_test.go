@@ -115,7 +115,7 @@ func answers(t *testing.T, g *ground) {
 	t.Run("versions", func(t *testing.T) {
 		w := w.on(t)
 		w.Expect(w.Create(w.Context(), deployment(operator.Namespace, "holdfast-operator", nil))).To(gomega.Succeed())
-		const want = "warning: the plugin is version v1.0.0 and the operator 1: they may decide differently; use the plugin of the operator's version\n"
+		const want = "warning: The plugin is of version v1.0.0 and the operator of version 1; use the same, so that the plugin knows what the operator does.\n"
 		if _, errOut, _ := w.answer(g.planner, stack); errOut != want {
 			t.Errorf("got %q, want %q", errOut, want)
 		}

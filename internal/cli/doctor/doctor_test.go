@@ -3,9 +3,7 @@ package doctor
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,9 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // The rights that are asked for are those that an installation grants.
 func TestRightsAreThoseOfTheRoles(t *testing.T) {
@@ -102,19 +99,7 @@ func TestAnswer(t *testing.T) {
 			if got := cli.ExitCode(err); got != tc.code {
 				t.Errorf("exit code %d (%v), want %d", got, err, tc.code)
 			}
-			file := filepath.Join("testdata", name)
-			if *update {
-				if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), out.String()); diff != "" {
-				t.Errorf("output (-want +got); if it is meant, go test ./internal/cli/doctor -short -update:\n%s", diff)
-			}
+			golden.Check(t, name, out.String())
 		})
 	}
 	if err := answer(cli.Output{}, []Check{fine, unseen}, cli.Terminal{Writer: &bytes.Buffer{}}); errors.Is(err, cli.ErrNotReady) {

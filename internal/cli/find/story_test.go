@@ -2,8 +2,6 @@ package find_test
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,12 +19,11 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/root"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const (
 	finder = "finder"
@@ -118,7 +115,7 @@ func (f *finding) answers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("COLUMNS", tc.width)
 			out, errOut := f.run(t, tc.args...)
-			golden(t, name, out+errOut)
+			golden.Check(t, name, out+errOut)
 		})
 	}
 }
@@ -165,22 +162,5 @@ func (f *finding) reads(t *testing.T) {
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("output (-want +got); if it is meant, go test ./internal/cli/find -update:\n%s", diff)
 	}
 }

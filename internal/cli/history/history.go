@@ -14,16 +14,8 @@ import (
 )
 
 func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOut io.Writer) error {
-	namespace, err := env.Namespace()
-	if err != nil {
-		return err
-	}
-	c, err := env.Client()
-	if err != nil {
-		return err
-	}
 	defer cli.Progress(errOut, "Reading revisions")()
-	app, err := cli.Find(ctx, c, namespace, args)
+	c, app, err := env.Application(ctx, args)
 	if err != nil {
 		return err
 	}

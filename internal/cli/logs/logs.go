@@ -56,15 +56,7 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOu
 }
 
 func newReader(ctx context.Context, env *cli.Env, o options, args []string) (*reader, error) {
-	namespace, err := env.Namespace()
-	if err != nil {
-		return nil, err
-	}
-	c, err := env.Client()
-	if err != nil {
-		return nil, err
-	}
-	app, err := cli.Find(ctx, c, namespace, args)
+	c, app, err := env.Application(ctx, args)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,8 @@ type Answer struct {
 	Message    string      `json:"message,omitempty"`
 	Causes     []Cause     `json:"causes"`
 	Components []Component `json:"components"`
+	// Changes are the newest ones, by others than the operator.
+	Changes []Change `json:"changes"`
 	// Missed is what could not be read.
 	Missed []string `json:"missed,omitempty"`
 }
@@ -45,6 +47,13 @@ type Cause struct {
 	Affects  int      `json:"affects,omitempty"`
 	Evidence []string `json:"evidence,omitempty"`
 	Doc      string   `json:"doc,omitempty"`
+}
+
+// Change is who last wrote an object.
+type Change struct {
+	Object Object    `json:"object"`
+	By     string    `json:"by"`
+	Time   time.Time `json:"time"`
 }
 
 // Component is one part of an application.
@@ -74,7 +83,10 @@ func (l Look) Answer(kind string) Answer {
 	a := Answer{
 		Header: cli.NewHeader(kind), App: Object{Kind: l.Kind, Namespace: l.Namespace, Name: l.Name},
 		Ready: l.Ready, Health: string(l.Health), Since: l.Since, Reason: l.Reason, Message: l.Message,
-		Causes: causes(l.Causes), Missed: l.Missed,
+		Causes: causes(l.Causes), Missed: l.Missed, Changes: []Change{},
+	}
+	for _, c := range l.Changes {
+		a.Changes = append(a.Changes, Change{Object: object(c.Object), By: c.By, Time: c.Time.UTC()})
 	}
 	for _, c := range l.Components {
 		a.Components = append(a.Components, Component{

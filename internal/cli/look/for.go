@@ -14,12 +14,8 @@ func For(ctx context.Context, env *cli.Env, errOut io.Writer, args []string, who
 	if err != nil {
 		return Look{}, err
 	}
-	c, err := env.Client()
-	if err != nil {
-		return Look{}, err
-	}
 	defer cli.Progress(errOut, fmt.Sprintf("Looking at namespace %s", namespace))()
-	app, err := cli.Find(ctx, c, namespace, args)
+	c, app, err := env.Application(ctx, args)
 	if err != nil {
 		return Look{}, err
 	}

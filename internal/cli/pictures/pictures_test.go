@@ -3,7 +3,6 @@ package pictures_test
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,10 +17,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/status"
 	"github.com/holdfast-dev/holdfast/internal/cli/tree"
 	"github.com/holdfast-dev/holdfast/internal/cli/why"
+	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 	"github.com/holdfast-dev/holdfast/internal/testutil/scene"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 var verbs = map[string]func(*cli.Env) *cobra.Command{"list": list.Command, "status": status.Command, "why": why.Command, "tree": tree.Command}
 
@@ -60,10 +58,10 @@ func TestPictures(t *testing.T) {
 				if code != exits[name] {
 					t.Errorf("exit code %d, want %d", code, exits[name])
 				}
-				golden(t, filepath.Join(name, verb+".txt"), wide)
+				golden.Check(t, filepath.Join(name, verb+".txt"), wide)
 				t.Setenv("COLUMNS", "60")
 				small, _ := picture(t, env, verb, s.App.GetName())
-				golden(t, filepath.Join(name, verb+"-narrow.txt"), small)
+				golden.Check(t, filepath.Join(name, verb+"-narrow.txt"), small)
 				fits(t, small)
 			})
 		}
@@ -94,7 +92,7 @@ func TestColour(t *testing.T) {
 			name = ""
 		}
 		got, _ := picture(t, env, verb, name)
-		golden(t, filepath.Join("colour", verb+".txt"), got)
+		golden.Check(t, filepath.Join("colour", verb+".txt"), got)
 		env.Colour = "never"
 		plain, _ := picture(t, env, verb, name)
 		if stripped := withoutColour(got); stripped != plain {
@@ -129,7 +127,7 @@ func TestFormats(t *testing.T) {
 			t.Run(verb+" "+format, func(t *testing.T) {
 				got, _ := picture(t, scene.Env(t, s), verb, name, "-o", format)
 				file, _, _ := strings.Cut(format, "=")
-				golden(t, filepath.Join("formats", verb+"."+file), got)
+				golden.Check(t, filepath.Join("formats", verb+"."+file), got)
 				if strings.Contains(got, "123456") {
 					t.Error("the password of the database is printed")
 				}
@@ -162,37 +160,17 @@ func TestList(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			t.Setenv("COLUMNS", "")
 			wide, code := picture(t, scene.Env(t, all...), "list", "", args...)
-			golden(t, file, wide)
+			golden.Check(t, file, wide)
 			if code != 0 {
 				t.Errorf("exit code %d: a list is no judgement", code)
 			}
 			t.Setenv("COLUMNS", "60")
 			small, _ := picture(t, scene.Env(t, all...), "list", "", args...)
-			golden(t, strings.TrimSuffix(file, ".txt")+"-narrow.txt", small)
+			golden.Check(t, strings.TrimSuffix(file, ".txt")+"-narrow.txt", small)
 			if file != "list-wide.txt" && file != "list-nothing.txt" { // who asks for wide has room, and prose breaks anywhere
 				fits(t, small)
 			}
 		})
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("output (-want +got); if it is meant, go test ./internal/cli/pictures -update:\n%s", diff)
 	}
 }
 

@@ -80,10 +80,6 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOu
 }
 
 func newCollector(ctx context.Context, env *cli.Env, o options, args []string) (*collector, error) {
-	namespace, err := env.Namespace()
-	if err != nil {
-		return nil, err
-	}
 	config, err := env.Config()
 	if err != nil {
 		return nil, err
@@ -99,7 +95,7 @@ func newCollector(ctx context.Context, env *cli.Env, o options, args []string) (
 	if !o.logs {
 		c = quiet{c}
 	}
-	app, err := cli.Find(ctx, c, namespace, args)
+	app, err := env.Find(ctx, c, args)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"errors"
-	"flag"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -19,9 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
+)
 
 // unpacked is what is in a zip file, by name.
 func unpacked(t *testing.T, content []byte) map[string]string {
@@ -74,24 +73,7 @@ func TestBundle(t *testing.T) {
 	if got := files["folder/objects/pod/web.yaml"]; !strings.Contains(got, "- name: A\n      value: (hidden)\n") {
 		t.Errorf("the pod is\n%s", got)
 	}
-	golden(t, "manifest", files["folder/MANIFEST"])
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".txt")
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
-	}
+	golden.Check(t, "manifest.txt", files["folder/MANIFEST"])
 }
 
 func TestSilenceEvent(t *testing.T) {

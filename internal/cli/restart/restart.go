@@ -12,15 +12,7 @@ import (
 )
 
 func run(ctx context.Context, env *cli.Env, component string, args []string, out io.Writer) error {
-	namespace, err := env.Namespace()
-	if err != nil {
-		return err
-	}
-	c, err := env.Client()
-	if err != nil {
-		return err
-	}
-	app, err := cli.Find(ctx, c, namespace, args)
+	c, app, err := env.Application(ctx, args)
 	if err != nil {
 		return err
 	}

@@ -24,16 +24,13 @@ type streams struct {
 }
 
 func run(ctx context.Context, env *cli.Env, o options, args []string, s streams) error {
-	namespace, err := env.Namespace()
-	if err != nil {
-		return err
-	}
-	c, err := env.Client()
-	if err != nil {
-		return err
-	}
 	done := cli.Progress(s.errOut, "Reading revisions")
-	b, raw, err := read(ctx, c, namespace, args)
+	c, app, err := env.Application(ctx, args)
+	if err != nil {
+		done()
+		return err
+	}
+	b, raw, err := read(ctx, c, app)
 	done()
 	if err != nil {
 		return err
@@ -69,12 +66,8 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, s streams)
 	return nil
 }
 
-// read reads an application and its revisions.
-func read(ctx context.Context, c client.Client, namespace string, args []string) (back, *unstructured.Unstructured, error) {
-	app, err := cli.Find(ctx, c, namespace, args)
-	if err != nil {
-		return back{}, nil, err
-	}
+// read reads the revisions of an application, and its spec as it is stored.
+func read(ctx context.Context, c client.Client, app cli.Application) (back, *unstructured.Unstructured, error) {
 	if app.GetDeletionTimestamp() != nil {
 		return back{}, nil, fmt.Errorf("%s is being deleted, and cannot go back; create it again from its manifest", cli.Title(app))
 	}

@@ -2,9 +2,6 @@ package rollback
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +14,8 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/revisions"
+	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func parsed(t *testing.T, text string) revisions.Spec {
 	t.Helper()
@@ -250,18 +246,6 @@ func TestPrint(t *testing.T) {
 	for file, width := range map[string]int{"plan.txt": 0, "plan-narrow.txt": 60} {
 		var out bytes.Buffer
 		d.print(b.app, now, cli.Terminal{Writer: &out, Width: width})
-		file = filepath.Join("testdata", file)
-		if *update {
-			if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), out.String()); diff != "" {
-			t.Errorf("%s (-want +got); if it is meant, go test ./internal/cli/rollback -short -update:\n%s", file, diff)
-		}
+		golden.Check(t, file, out.String())
 	}
 }

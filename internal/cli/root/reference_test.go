@@ -1,7 +1,6 @@
 package root
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -9,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
-)
 
-var update = flag.Bool("update", false, "rewrite the reference in docs/user/plugin.md")
+	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
+)
 
 const (
 	page  = "../../../docs/user/plugin.md"
@@ -31,7 +30,7 @@ func TestReference(t *testing.T) {
 		t.Fatalf("%s has no place for the reference", page)
 	}
 	want := reference(Command("dev"))
-	if *update {
+	if *golden.Update {
 		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -33,15 +33,11 @@ func (o *options) follow(ctx context.Context, env *cli.Env, args []string, out, 
 	if err != nil {
 		return err
 	}
-	namespace, err := env.Namespace()
-	if err != nil {
-		return err
-	}
 	c, err := cli.NewWatchClient(config)
 	if err != nil {
 		return err
 	}
-	app, err := cli.Find(ctx, c, namespace, args)
+	app, err := env.Find(ctx, c, args)
 	if err != nil {
 		return err
 	}
@@ -50,8 +46,8 @@ func (o *options) follow(ctx context.Context, env *cli.Env, args []string, out, 
 	if err != nil {
 		return err
 	}
-	go listen(ctx, c, kind.NewList(), errOut, heard, client.InNamespace(namespace), client.MatchingFields{"metadata.name": app.GetName()})
-	go listen(ctx, c, &corev1.PodList{}, errOut, heard, client.InNamespace(namespace),
+	go listen(ctx, c, kind.NewList(), errOut, heard, client.InNamespace(app.GetNamespace()), client.MatchingFields{"metadata.name": app.GetName()})
+	go listen(ctx, c, &corev1.PodList{}, errOut, heard, client.InNamespace(app.GetNamespace()),
 		client.MatchingLabels{appsapi.LabelManagedBy: appsapi.ManagedBy, appsapi.LabelInstance: app.GetName()})
 	last := ""
 	for {

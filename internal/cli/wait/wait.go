@@ -22,18 +22,14 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOu
 	if err != nil {
 		return err
 	}
-	namespace, err := env.Namespace()
-	if err != nil {
-		return err
-	}
 	c, err := env.Watcher()
 	if err != nil {
 		return err
 	}
-	app, err := cli.Find(ctx, c, namespace, args)
+	app, err := env.Find(ctx, c, args)
 	var missing *cli.NotFoundError
 	if gone && errors.As(err, &missing) {
-		fmt.Fprintf(out, "%s is not there in namespace %s.\n", strings.Join(args, " "), namespace)
+		fmt.Fprintf(out, "%s is not there in namespace %s.\n", strings.Join(args, " "), missing.Namespace)
 		return nil
 	}
 	if err != nil {

@@ -4,18 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,9 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestMain(m *testing.M) {
 	time.Local = time.UTC // what people see is in their own time
@@ -163,7 +159,7 @@ func TestStory(t *testing.T) {
 			if err := p.run(&watcher{existing: true}, cli.Terminal{Writer: &out, Width: tc.width}, &out, tc.format); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name, pauses.ReplaceAllString(out.String(), "next try in SOON,"))
+			golden.Check(t, name, pauses.ReplaceAllString(out.String(), "next try in SOON,"))
 			if want := []string{"10", "12", "20", "21", "21", "21", "22", "30", "40", "41"}; !slices.Equal(p.asked, want) {
 				t.Errorf("it watched from %q, want %q", p.asked, want)
 			}
@@ -266,20 +262,3 @@ func TestReaderGone(t *testing.T) {
 type closed struct{}
 
 func (closed) Write([]byte) (int, error) { return 0, os.ErrClosed }
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("output (-want +got); if it is meant, go test ./internal/cli/watch -update:\n%s", diff)
-	}
-}

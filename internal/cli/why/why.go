@@ -42,7 +42,24 @@ func (p printer) print() {
 		blocks = append(blocks, block{lines: []string{p.look.Message}})
 	}
 	p.draw(blocks, "")
+	p.changes()
 	p.look.PrintMissed(p.Terminal)
+}
+
+// lately is how old a change may be that may be why something does not work.
+const lately = time.Hour
+
+// changes says who changed what, before or while something stopped to work.
+func (p printer) changes() {
+	var said []string
+	for _, c := range p.look.Changes {
+		if p.now.Sub(c.Time) < lately {
+			said = append(said, fmt.Sprintf("%s %s by %s %s ago", c.Object.Kind, c.Object.Name, c.By, look.Age(c.Time, p.now)))
+		}
+	}
+	if len(said) > 0 && !p.look.Ready {
+		p.lines("", "  ", "changed lately: "+strings.Join(said, ", "))
+	}
 }
 
 // block is a part of the tree: a sentence, what is known about it, and what is below it.

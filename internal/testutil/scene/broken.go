@@ -92,6 +92,11 @@ func (s *Scene) LacksVolumes(component, class string) {
 	}
 }
 
+// Changed says that somebody wrote an object a while ago.
+func (s *Scene) Changed(obj client.Object, by string, ago time.Duration) {
+	obj.SetManagedFields(append(obj.GetManagedFields(), metav1.ManagedFieldsEntry{Manager: by, Operation: metav1.ManagedFieldsOperationUpdate, Time: new(Before(ago))}))
+}
+
 // Happened is an event about an object.
 func (s *Scene) Happened(about client.Object, reason, message string, times int32) {
 	s.Add(&corev1.Event{

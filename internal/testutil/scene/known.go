@@ -3,6 +3,8 @@ package scene
 import (
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
@@ -54,6 +56,7 @@ db: {statefulSet: {image: "mariadb:10.3.35", name: cm-db, storage: {class: local
 	s.Waits("front", "identity")
 	s.Says("False", "ComponentDegraded", `Component "db": PersistentVolumeClaim data-cm-db-0 asks for StorageClass "local-path", which does not exist; "identity" waits for it`)
 	s.Stack().ComponentsReady = "0/3"
+	s.Changed(s.App, "kubectl-edit", 12*time.Minute)
 	s.App.ApplicationStatus().Causes = []appsapi.Cause{{Code: "StorageClassMissing", Since: Before(10 * time.Minute),
 		Message: `PersistentVolumeClaim data-cm-db-0 asks for StorageClass "local-path", which does not exist`, Object: appsapi.ObjectReference{Kind: "PersistentVolumeClaim", Name: "data-cm-db-0"}}}
 	return s
@@ -65,6 +68,8 @@ func crashes() *Scene {
 	s.Happened(s.Pods("web")[0], "BackOff", "Back-off restarting failed container app in pod shop-web-6d5f7c8b9-x0k4z_demo", 42)
 	s.Says("False", "ComponentDegraded", `Component "web": Container app of pod shop-web-6d5f7c8b9-x0k4z crashes: it exited with code 3`)
 	s.Stack().ComponentsReady = "3/4"
+	s.Changed(s.App, "kubectl-client-side-apply", 11*time.Minute)
+	s.Changed(Get[*appsv1.Deployment](s, "shop-web"), "kubectl-set", 6*time.Minute)
 	return s
 }
 

@@ -1,0 +1,62 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/explain"
+)
+
+// maxChanges is how many changes are told.
+const maxChanges = 5
+
+// Change says who last wrote an object, as the API server recorded it: that something stopped
+// working is most often because somebody changed something.
+type Change struct {
+	Object explain.Object
+	// By is the field manager.
+	By   string
+	Time time.Time
+}
+
+// changes are the newest ones to what was declared, and by whom: the application itself, and
+// what others than the operator wrote into its children. What controllers write into the
+// status is no change, and neither is what made the object.
+func changes(in Input) []Change {
+	var all []Change
+	note := func(o explain.Object, obj metav1.Object) {
+		for _, m := range obj.GetManagedFields() {
+			if m.Subresource != "" && m.Subresource != "scale" || m.Time == nil || isOperator(m.Manager) {
+				continue
+			}
+			if m.Time.Time.Equal(obj.GetCreationTimestamp().Time) {
+				continue
+			}
+			all = append(all, Change{Object: o, By: m.Manager, Time: m.Time.Time})
+		}
+	}
+	note(explain.Object{Kind: in.Kind, Namespace: in.App.GetNamespace(), Name: in.App.GetName(), UID: in.App.GetUID()}, in.App)
+	for _, obj := range in.Objects {
+		if child, ok := obj.(metav1.Object); ok && declared(in, child) {
+			note(explain.Object{Kind: kindOf(obj).Kind, Namespace: child.GetNamespace(), Name: child.GetName(), UID: child.GetUID()}, child)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Change) int {
+		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Name, b.Object.Name), cmp.Compare(a.By, b.By))
+	})
+	return all[:min(len(all), maxChanges)]
+}
+
+// declared says whether an object is one that the application declares: of pods and what else
+// controllers make nobody wants to hear.
+func declared(in Input, child metav1.Object) bool {
+	return slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == in.App.GetUID() })
+}
+
+func isOperator(manager string) bool {
+	return manager == appsapi.FieldManager || manager == appsapi.FieldManagerStatus
+}
