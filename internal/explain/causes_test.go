@@ -99,7 +99,7 @@ func TestCauses(t *testing.T) {
 			t.Errorf("there is no fixture of %s in %s", e.Code, causesFolder)
 		}
 	}
-	golden.File(t, "testdata/causes.txt", string(all.Bytes()))
+	golden.File(t, "testdata/causes.txt", all.String())
 	golden.File(t, "../../docs/user/causes.md", string(page(examples)))
 }
 
