@@ -34,11 +34,11 @@ type custom struct {
 }
 
 // Replace wants what is there, and no longer what is not.
-func (c *custom) Replace(_ Key, all []runtime.Object) {
+func (c *custom) Replace(_ schema.GroupVersionKind, _ string, all []runtime.Object) {
 	there := map[string]bool{}
 	for _, obj := range all {
 		there[obj.(*apiextensionsv1.CustomResourceDefinition).Name] = true
-		c.Set(Key{}, obj)
+		c.Set(obj)
 	}
 	c.mu.Lock()
 	var gone []string
@@ -54,7 +54,7 @@ func (c *custom) Replace(_ Key, all []runtime.Object) {
 }
 
 // Set wants a kind once it is established.
-func (c *custom) Set(_ Key, obj runtime.Object) {
+func (c *custom) Set(obj runtime.Object) {
 	crd := obj.(*apiextensionsv1.CustomResourceDefinition)
 	kind, ok := kindOf(crd)
 	c.mu.Lock()
@@ -79,7 +79,7 @@ func (c *custom) Set(_ Key, obj runtime.Object) {
 }
 
 // Delete lets a kind go.
-func (c *custom) Delete(_ Key, obj runtime.Object) {
+func (c *custom) Delete(obj runtime.Object) {
 	c.drop(obj.(*apiextensionsv1.CustomResourceDefinition).Name)
 }
 

@@ -87,7 +87,7 @@ func (i *informer) sink() Sink {
 
 // forget empties the sink.
 func (i *informer) forget() {
-	i.sink().Replace(i.key, nil)
+	i.sink().Replace(i.kind.GroupVersionKind, i.key.Namespace, nil)
 	i.change(func(s *Status) { s.Objects = 0 })
 }
 
@@ -222,7 +222,7 @@ func (s *sink) Update(obj any) error { return s.set(obj) }
 func (s *sink) set(obj any) error {
 	i := (*informer)(s)
 	o := s.project(obj)
-	i.sink().Set(s.key, o)
+	i.sink().Set(o)
 	id, rv := idOf(o)
 	i.heard(rv, 1, func(st *Status) { s.ids[id] = true; st.Objects = len(s.ids) })
 	return nil
@@ -232,7 +232,7 @@ func (s *sink) Delete(obj any) error {
 	i := (*informer)(s)
 	o := obj.(runtime.Object)
 	o.GetObjectKind().SetGroupVersionKind(s.kind.GroupVersionKind)
-	i.sink().Delete(s.key, o)
+	i.sink().Delete(o)
 	id, rv := idOf(o)
 	i.heard(rv, 1, func(st *Status) { delete(s.ids, id); st.Objects = len(s.ids) })
 	return nil
@@ -251,7 +251,7 @@ func (s *sink) Replace(all []any, resourceVersion string) error {
 		ids[id] = true
 		objects = append(objects, o)
 	}
-	i.sink().Replace(s.key, objects)
+	i.sink().Replace(i.kind.GroupVersionKind, i.key.Namespace, objects)
 	i.heard(resourceVersion, 0, func(st *Status) {
 		s.ids = ids
 		st.Objects, st.Message = len(ids), ""

@@ -35,12 +35,13 @@ func (k Key) String() string {
 	return fmt.Sprintf("%s in %s", k.Resource.GroupResource(), k.Namespace)
 }
 
-// Sink takes what informers see. The calls for one key come one after the other.
+// Sink takes what informers see. The calls for one kind and namespace come one after the other,
+// and objects carry their kind.
 type Sink interface {
-	// Replace says that these are all the objects there are.
-	Replace(Key, []runtime.Object)
-	Set(Key, runtime.Object)
-	Delete(Key, runtime.Object)
+	// Replace says that these are all objects of a kind, in a namespace or, if it is empty, in all.
+	Replace(kind schema.GroupVersionKind, namespace string, all []runtime.Object)
+	Set(runtime.Object)
+	Delete(runtime.Object)
 }
 
 // Options of a registry.

@@ -28,23 +28,23 @@ import (
 // shelf is a sink that remembers.
 type shelf struct {
 	mu      sync.Mutex
-	objects map[Key]map[string]runtime.Object
+	objects map[string]map[string]runtime.Object
 }
 
-func (s *shelf) on(k Key, f func(map[string]runtime.Object)) {
+func (s *shelf) on(kind string, f func(map[string]runtime.Object)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.objects == nil {
-		s.objects = map[Key]map[string]runtime.Object{}
+		s.objects = map[string]map[string]runtime.Object{}
 	}
-	if s.objects[k] == nil {
-		s.objects[k] = map[string]runtime.Object{}
+	if s.objects[kind] == nil {
+		s.objects[kind] = map[string]runtime.Object{}
 	}
-	f(s.objects[k])
+	f(s.objects[kind])
 }
 
-func (s *shelf) Replace(k Key, all []runtime.Object) {
-	s.on(k, func(m map[string]runtime.Object) {
+func (s *shelf) Replace(kind schema.GroupVersionKind, _ string, all []runtime.Object) {
+	s.on(kind.Kind, func(m map[string]runtime.Object) {
 		clear(m)
 		for _, o := range all {
 			id, _ := idOf(o)
@@ -53,23 +53,23 @@ func (s *shelf) Replace(k Key, all []runtime.Object) {
 	})
 }
 
-func (s *shelf) Set(k Key, o runtime.Object) {
+func (s *shelf) Set(o runtime.Object) {
 	id, _ := idOf(o)
-	s.on(k, func(m map[string]runtime.Object) { m[id] = o })
+	s.on(o.GetObjectKind().GroupVersionKind().Kind, func(m map[string]runtime.Object) { m[id] = o })
 }
 
-func (s *shelf) Delete(k Key, o runtime.Object) {
+func (s *shelf) Delete(o runtime.Object) {
 	id, _ := idOf(o)
-	s.on(k, func(m map[string]runtime.Object) { delete(m, id) })
+	s.on(o.GetObjectKind().GroupVersionKind().Kind, func(m map[string]runtime.Object) { delete(m, id) })
 }
 
-func (s *shelf) get(k Key, id string) (o runtime.Object) {
-	s.on(k, func(m map[string]runtime.Object) { o = m[id] })
+func (s *shelf) get(k Kind, id string) (o runtime.Object) {
+	s.on(k.Kind, func(m map[string]runtime.Object) { o = m[id] })
 	return o
 }
 
-func (s *shelf) len(k Key) (n int) {
-	s.on(k, func(m map[string]runtime.Object) { n = len(m) })
+func (s *shelf) len(k Kind) (n int) {
+	s.on(k.Kind, func(m map[string]runtime.Object) { n = len(m) })
 	return n
 }
 
@@ -161,19 +161,18 @@ func TestRegistry(t *testing.T) {
 
 func follows(h *hall) {
 	ctx := h.Context()
-	key := Key{Resource: configMaps.resource(), Namespace: h.ns}
 	_, err := h.kube.CoreV1().ConfigMaps(h.ns).Create(ctx, h.configMap("before"), metav1.CreateOptions{})
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Want("one", configMaps, h.ns)
 	h.Want("two", configMaps, h.ns)
 	h.Eventually(h.state(configMaps, h.ns), "10s", "10ms").Should(Equal(Live))
-	h.Expect(h.shelf.get(key, h.ns+"/before")).To(BeAssignableToTypeOf(&metav1.PartialObjectMetadata{}), "without what is in it")
-	h.Expect(h.shelf.get(key, h.ns+"/before").GetObjectKind().GroupVersionKind().Kind).To(Equal("ConfigMap"))
+	h.Expect(h.shelf.get(configMaps, h.ns+"/before")).To(BeAssignableToTypeOf(&metav1.PartialObjectMetadata{}), "without what is in it")
+	h.Expect(h.shelf.get(configMaps, h.ns+"/before").GetObjectKind().GroupVersionKind().Kind).To(Equal("ConfigMap"))
 	_, err = h.kube.CoreV1().ConfigMaps(h.ns).Create(ctx, h.configMap("after"), metav1.CreateOptions{})
 	h.Expect(err).NotTo(HaveOccurred())
-	h.Eventually(func() int { return h.shelf.len(key) }, "5s", "10ms").Should(Equal(2))
+	h.Eventually(func() int { return h.shelf.len(configMaps) }, "5s", "10ms").Should(Equal(2))
 	h.Expect(h.kube.CoreV1().ConfigMaps(h.ns).Delete(ctx, "before", metav1.DeleteOptions{})).To(Succeed())
-	h.Eventually(func() runtime.Object { return h.shelf.get(key, h.ns+"/before") }, "5s", "10ms").Should(BeNil())
+	h.Eventually(func() runtime.Object { return h.shelf.get(configMaps, h.ns+"/before") }, "5s", "10ms").Should(BeNil())
 	h.Eventually(func() Status { return h.Informers()[0] }, "5s", "10ms").Should(And(
 		HaveField("Objects", 1), HaveField("Events", int64(2)), HaveField("Lists", int64(1)), HaveField("Cuts", int64(0)), HaveField("ResourceVersion", Not(BeEmpty()))))
 	h.Release("one", configMaps, h.ns)
@@ -183,31 +182,30 @@ func follows(h *hall) {
 		h.Want("two", configMaps, h.ns)
 	}
 	h.Eventually(h.state(configMaps, h.ns), "10s", "10ms").Should(Equal(Live))
-	h.Expect(h.shelf.len(key)).To(Equal(1))
+	h.Expect(h.shelf.len(configMaps)).To(Equal(1))
 	h.Release("two", configMaps, h.ns)
 	h.Expect(h.Informers()).To(BeEmpty())
-	h.Expect(h.shelf.len(key)).To(BeZero())
+	h.Expect(h.shelf.len(configMaps)).To(BeZero())
 }
 
 // cutOff breaks the wire: it is said at once, and what went meanwhile is not there when the
 // registry says Live.
 func cutOff(h *hall) {
 	ctx := h.Context()
-	key := Key{Resource: configMaps.resource(), Namespace: h.ns}
 	h.Want("test", configMaps, h.ns)
 	h.Eventually(h.state(configMaps, h.ns), "10s", "10ms").Should(Equal(Live))
 	for n := range 4 {
 		name := fmt.Sprintf("there-%d", n)
 		_, err := h.kube.CoreV1().ConfigMaps(h.ns).Create(ctx, h.configMap(name), metav1.CreateOptions{})
 		h.Expect(err).NotTo(HaveOccurred())
-		h.Eventually(func() runtime.Object { return h.shelf.get(key, h.ns+"/"+name) }, "5s", "5ms").ShouldNot(BeNil())
+		h.Eventually(func() runtime.Object { return h.shelf.get(configMaps, h.ns+"/"+name) }, "5s", "5ms").ShouldNot(BeNil())
 		h.wires.cut(true)
 		h.Eventually(h.state(configMaps, h.ns), "2s", "1ms").Should(Equal(Stale))
 		h.Expect(h.kube.CoreV1().ConfigMaps(h.ns).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
-		h.Expect(h.shelf.get(key, h.ns+"/"+name)).NotTo(BeNil(), "what was known is shown, as stale")
+		h.Expect(h.shelf.get(configMaps, h.ns+"/"+name)).NotTo(BeNil(), "what was known is shown, as stale")
 		h.wires.cut(false)
 		h.Eventually(h.state(configMaps, h.ns), "10s", "1ms").Should(Equal(Live))
-		h.Expect(h.shelf.get(key, h.ns+"/"+name)).To(BeNil(), "it is gone, and the registry says Live")
+		h.Expect(h.shelf.get(configMaps, h.ns+"/"+name)).To(BeNil(), "it is gone, and the registry says Live")
 	}
 	h.Expect(h.Informers()[0].Message).To(BeEmpty())
 }
@@ -230,13 +228,12 @@ func rights(h *hall) {
 	_, err = h.kube.CoreV1().Pods(h.ns).Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "web:1"}}, AutomountServiceAccountToken: new(false)}}, metav1.CreateOptions{})
 	h.Expect(err).NotTo(HaveOccurred())
-	key := Key{Resource: pods.resource()}
-	h.Eventually(func() runtime.Object { return h.shelf.get(key, h.ns+"/web") }, "5s", "10ms").Should(BeAssignableToTypeOf(&corev1.Pod{}))
+	h.Eventually(func() runtime.Object { return h.shelf.get(pods, h.ns+"/web") }, "5s", "10ms").Should(BeAssignableToTypeOf(&corev1.Pod{}))
 	h.Expect(h.kube.RbacV1().ClusterRoleBindings().Delete(ctx, "watcher", metav1.DeleteOptions{})).To(Succeed())
 	time.Sleep(time.Second) // the API server notices
 	h.wires.cut(false)
 	h.Eventually(h.state(pods, ""), "10s", "10ms").Should(Equal(Forbidden))
-	h.Expect(h.shelf.len(key)).To(BeZero(), "what may not be read is not kept")
+	h.Expect(h.shelf.len(pods)).To(BeZero(), "what may not be read is not kept")
 }
 
 func kinds(h *hall) {
@@ -246,7 +243,6 @@ func kinds(h *hall) {
 	d, err := dynamic.NewForConfig(h.plane.Config)
 	h.Expect(err).NotTo(HaveOccurred())
 	h.WantCustom(func(Kind) bool { return true })
-	key := Key{Resource: widgets.resource()}
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 		Group: "example.com", Scope: apiextensionsv1.NamespaceScoped, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
 		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
@@ -260,10 +256,10 @@ func kinds(h *hall) {
 			_, err := d.Resource(widgets.resource()).Namespace(h.ns).Create(ctx, one, metav1.CreateOptions{})
 			return err
 		}, "10s", "50ms").Should(Succeed())
-		h.Eventually(func() runtime.Object { return h.shelf.get(key, h.ns+"/one") }, "5s", "10ms").ShouldNot(BeNil(), "within 5 s")
+		h.Eventually(func() runtime.Object { return h.shelf.get(widgets, h.ns+"/one") }, "5s", "10ms").ShouldNot(BeNil(), "within 5 s")
 		h.Expect(ext.ApiextensionsV1().CustomResourceDefinitions().Delete(ctx, crd.Name, metav1.DeleteOptions{})).To(Succeed())
 		h.Eventually(h.state(widgets, ""), "10s", "10ms").Should(BeEmpty(), "its informer is stopped")
-		h.Eventually(func() int { return h.shelf.len(key) }, "5s", "10ms").Should(BeZero())
+		h.Eventually(func() int { return h.shelf.len(widgets) }, "5s", "10ms").Should(BeZero())
 		h.Eventually(func() error {
 			_, err := ext.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, crd.Name, metav1.GetOptions{})
 			return err

@@ -1,0 +1,39 @@
+package store
+
+import (
+	"encoding/hex"
+	"hash/fnv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Bare is an object of which only that it is there is worth keeping.
+type Bare struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+}
+
+// DeepCopyObject makes it an object of the API.
+func (b *Bare) DeepCopyObject() runtime.Object {
+	return &Bare{TypeMeta: b.TypeMeta, ObjectMeta: *b.ObjectMeta.DeepCopy()}
+}
+
+// UID is a UID in 16 bytes instead of 52: there may be very many.
+type UID [16]byte
+
+func uid(u types.UID) UID {
+	var out UID
+	plain := strings.ReplaceAll(string(u), "-", "")
+	if len(plain) == 2*len(out) {
+		if _, err := hex.Decode(out[:], []byte(plain)); err == nil {
+			return out
+		}
+	}
+	h := fnv.New128a() // of something else that is called a UID
+	_, _ = h.Write([]byte(u))
+	h.Sum(out[:0])
+	return out
+}

@@ -1,0 +1,300 @@
+// Package store holds the objects that informers have seen, projected to what is worth keeping,
+// and finds them again by what they belong to and what they use.
+//
+// Safety rule: objects in it are never changed, only replaced, so that readers may keep what they
+// were given. What a Secret or a ConfigMap contains never gets here.
+package store
+
+import (
+	"iter"
+	"slices"
+	"strconv"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Entry is an object.
+type Entry struct {
+	kind            *schema.GroupVersionKind // shared by all of a kind
+	Namespace, Name string
+	UID             UID
+	Version         uint64 // the resourceVersion, which grows
+	// Object is nil when nothing but that it is there is worth keeping.
+	Object runtime.Object
+}
+
+// Kind is the kind of the object.
+func (e *Entry) Kind() schema.GroupVersionKind { return *e.kind }
+
+// Change is what has happened to an object. Before is nil when it is new, After when it is gone.
+type Change struct{ Before, After *Entry }
+
+// Term is something by which an object is found.
+type Term struct {
+	Field Field
+	Value string
+}
+
+// Field says what a term is about.
+type Field uint8
+
+// Store holds objects.
+type Store struct {
+	// terms are what an object is found by, beside its name, namespace and UID.
+	terms func(runtime.Object) []Term
+	// told hears of every change, after it.
+	told func([]Change)
+
+	mu       sync.RWMutex
+	kinds    map[schema.GroupKind]*shelf
+	uids     map[UID]*Entry
+	postings map[Term]map[*Entry]struct{}
+}
+
+// shelf holds the objects of a kind by namespace and name.
+type shelf struct {
+	kind  schema.GroupVersionKind
+	names map[string]map[string]*Entry
+	count int
+}
+
+// New makes a store. terms must answer the same about the same object.
+func New(terms func(runtime.Object) []Term, told func([]Change)) *Store {
+	return &Store{terms: terms, told: told, kinds: map[schema.GroupKind]*shelf{}, uids: map[UID]*Entry{}, postings: map[Term]map[*Entry]struct{}{}}
+}
+
+// Replace says that these are all objects of a kind, in a namespace or, if it is empty, in all.
+func (s *Store) Replace(kind schema.GroupVersionKind, namespace string, all []runtime.Object) {
+	s.mu.Lock()
+	var changes []Change
+	there := map[*Entry]bool{}
+	for _, obj := range all {
+		if c, ok := s.set(obj); ok {
+			changes = append(changes, c)
+			there[c.After] = true
+		} else if c.Before != nil {
+			there[c.Before] = true
+		}
+	}
+	for _, e := range s.in(kind.GroupKind(), namespace) {
+		if !there[e] {
+			s.drop(e)
+			changes = append(changes, Change{Before: e})
+		}
+	}
+	s.mu.Unlock()
+	s.tell(changes)
+}
+
+// Set adds an object, or replaces it.
+func (s *Store) Set(obj runtime.Object) {
+	s.mu.Lock()
+	c, ok := s.set(obj)
+	s.mu.Unlock()
+	if ok {
+		s.tell([]Change{c})
+	}
+}
+
+// Delete removes an object.
+func (s *Store) Delete(obj runtime.Object) {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	e := s.get(obj.GetObjectKind().GroupVersionKind().GroupKind(), m.GetNamespace(), m.GetName())
+	if e == nil {
+		s.mu.Unlock()
+		return
+	}
+	s.drop(e)
+	s.mu.Unlock()
+	s.tell([]Change{{Before: e}})
+}
+
+func (s *Store) tell(changes []Change) {
+	if len(changes) > 0 && s.told != nil {
+		s.told(changes)
+	}
+}
+
+// set is false when the object is there already, in this version.
+func (s *Store) set(obj runtime.Object) (Change, bool) {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return Change{}, false // no object of the API
+	}
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	sh := s.kinds[gvk.GroupKind()]
+	if sh == nil {
+		sh = &shelf{kind: gvk, names: map[string]map[string]*Entry{}}
+		s.kinds[gvk.GroupKind()] = sh
+	}
+	version, _ := strconv.ParseUint(m.GetResourceVersion(), 10, 64)
+	before := s.get(gvk.GroupKind(), m.GetNamespace(), m.GetName())
+	if before != nil && before.Version == version && before.UID == uid(m.GetUID()) {
+		return Change{Before: before}, false
+	}
+	e := &Entry{kind: &sh.kind, Namespace: m.GetNamespace(), Name: m.GetName(), UID: uid(m.GetUID()), Version: version}
+	if _, bare := obj.(*Bare); !bare {
+		e.Object = obj
+	}
+	if before != nil {
+		s.drop(before)
+		e.Namespace, e.Name = before.Namespace, before.Name // the same strings
+	}
+	s.put(sh, e)
+	return Change{Before: before, After: e}, true
+}
+
+func (s *Store) put(sh *shelf, e *Entry) {
+	names := sh.names[e.Namespace]
+	if names == nil {
+		names = map[string]*Entry{}
+		sh.names[e.Namespace] = names
+	}
+	names[e.Name] = e
+	sh.count++
+	if e.Object == nil {
+		return
+	}
+	s.uids[e.UID] = e
+	for _, t := range s.terms(e.Object) {
+		if s.postings[t] == nil {
+			s.postings[t] = map[*Entry]struct{}{}
+		}
+		s.postings[t][e] = struct{}{}
+	}
+}
+
+func (s *Store) drop(e *Entry) {
+	sh := s.kinds[e.kind.GroupKind()]
+	delete(sh.names[e.Namespace], e.Name)
+	if len(sh.names[e.Namespace]) == 0 {
+		delete(sh.names, e.Namespace)
+	}
+	sh.count--
+	if e.Object == nil {
+		return
+	}
+	if s.uids[e.UID] == e {
+		delete(s.uids, e.UID)
+	}
+	for _, t := range s.terms(e.Object) {
+		delete(s.postings[t], e)
+		if len(s.postings[t]) == 0 {
+			delete(s.postings, t)
+		}
+	}
+}
+
+func (s *Store) get(kind schema.GroupKind, namespace, name string) *Entry {
+	if sh := s.kinds[kind]; sh != nil {
+		return sh.names[namespace][name]
+	}
+	return nil
+}
+
+// Get is an object by its name, or nil.
+func (s *Store) Get(kind schema.GroupKind, namespace, name string) *Entry {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.get(kind, namespace, name)
+}
+
+// ByUID is an object by its UID, or nil.
+func (s *Store) ByUID(u types.UID) *Entry {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.uids[uid(u)]
+}
+
+// Find are the objects with a term, in no order.
+func (s *Store) Find(t Term) []*Entry {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := make([]*Entry, 0, len(s.postings[t]))
+	for e := range s.postings[t] {
+		out = append(out, e)
+	}
+	return out
+}
+
+// Has says whether any object has a term.
+func (s *Store) Has(t Term) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.postings[t]) > 0
+}
+
+// In are the objects of a kind in a namespace, or in all if it is empty, in no order.
+func (s *Store) In(kind schema.GroupKind, namespace string) []*Entry {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.in(kind, namespace)
+}
+
+func (s *Store) in(kind schema.GroupKind, namespace string) []*Entry {
+	sh := s.kinds[kind]
+	if sh == nil {
+		return nil
+	}
+	var out []*Entry
+	if namespace != "" {
+		for _, e := range sh.names[namespace] {
+			out = append(out, e)
+		}
+		return out
+	}
+	for _, names := range sh.names {
+		for _, e := range names {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// Terms are those of a field that any object has, in their order.
+func (s *Store) Terms(f Field) []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out []string
+	for t := range s.postings {
+		if t.Field == f {
+			out = append(out, t.Value)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Counts are how many objects of each kind there are.
+func (s *Store) Counts() iter.Seq2[schema.GroupKind, int] {
+	return func(yield func(schema.GroupKind, int) bool) {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		for kind, sh := range s.kinds {
+			if !yield(kind, sh.count) {
+				return
+			}
+		}
+	}
+}
+
+// Owner is who controls an object; empty if nobody does.
+func Owner(obj runtime.Object) types.UID {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	if ref := metav1.GetControllerOfNoCopy(m); ref != nil {
+		return ref.UID
+	}
+	return ""
+}

@@ -1,0 +1,157 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const onNode Field = 1
+
+var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
+
+func nodes(obj runtime.Object) []Term {
+	return []Term{{onNode, obj.(*corev1.Pod).Spec.NodeName}}
+}
+
+func newPod(ns, name, node string, version int) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID(ns + name), ResourceVersion: strconv.Itoa(version)}}
+	p.SetGroupVersionKind(podKind)
+	p.Spec.NodeName = node
+	return p
+}
+
+// told adds up changes, which must end where the store does.
+type told map[string]*Entry
+
+func (t told) hear(changes []Change) {
+	for _, c := range changes {
+		if c.Before != nil {
+			id := c.Before.Namespace + "/" + c.Before.Name
+			if t[id] != c.Before {
+				panic("a change of something else: " + id)
+			}
+			delete(t, id)
+		}
+		if c.After != nil {
+			t[c.After.Namespace+"/"+c.After.Name] = c.After
+		}
+	}
+}
+
+// TestStoreIsWhatItWasTold does random things and compares with a plain map.
+func TestStoreIsWhatItWasTold(t *testing.T) {
+	heard, want := told{}, map[string]*corev1.Pod{}
+	s := New(nodes, heard.hear)
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same every time
+	for version := range 20000 {
+		ns, name, node := fmt.Sprint("ns", random.IntN(3)), fmt.Sprint("pod", random.IntN(20)), fmt.Sprint("node", random.IntN(4))
+		switch random.IntN(20) {
+		case 0: // everything of a namespace, or of all, anew
+			if random.IntN(2) == 0 {
+				ns = ""
+			}
+			maps.DeleteFunc(want, func(_ string, p *corev1.Pod) bool { return ns == "" || p.Namespace == ns })
+			var all []runtime.Object
+			for i := range random.IntN(20) {
+				where := ns
+				if where == "" {
+					where = fmt.Sprint("ns", random.IntN(3))
+				}
+				p := newPod(where, fmt.Sprint("pod", i), node, version)
+				all, want[where+"/"+p.Name] = append(all, p), p
+			}
+			s.Replace(podKind, ns, all)
+		case 1, 2, 3, 4, 5:
+			delete(want, ns+"/"+name)
+			s.Delete(newPod(ns, name, "", version))
+		default:
+			p := newPod(ns, name, node, version)
+			want[ns+"/"+name] = p
+			s.Set(p)
+		}
+		if version%50 == 0 {
+			compare(t, s, heard, want)
+		}
+	}
+	compare(t, s, heard, want)
+}
+
+func compare(t *testing.T, s *Store, heard told, want map[string]*corev1.Pod) {
+	t.Helper()
+	byNode, byNamespace := map[string][]string{}, map[string][]string{}
+	for id, p := range want {
+		byNode[p.Spec.NodeName] = append(byNode[p.Spec.NodeName], id)
+		byNamespace[p.Namespace] = append(byNamespace[p.Namespace], id)
+		if e := s.Get(podKind.GroupKind(), p.Namespace, p.Name); e == nil || e.Object != runtime.Object(p) || e != s.ByUID(p.UID) || e != heard[id] {
+			t.Fatalf("%s: %v, want %v", id, e, p)
+		}
+	}
+	names := func(all []*Entry) []string {
+		var out []string
+		for _, e := range all {
+			out = append(out, e.Namespace+"/"+e.Name)
+		}
+		slices.Sort(out)
+		return out
+	}
+	sorted := func(all []string) []string { slices.Sort(all); return all }
+	for i := range 4 {
+		node := fmt.Sprint("node", i)
+		if diff := cmp.Diff(sorted(byNode[node]), names(s.Find(Term{onNode, node}))); diff != "" {
+			t.Fatalf("%s (-want +got):\n%s", node, diff)
+		}
+		if s.Has(Term{onNode, node}) != (len(byNode[node]) > 0) {
+			t.Fatal(node)
+		}
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(byNode)), s.Terms(onNode)); diff != "" && len(byNode) > 0 {
+		t.Fatalf("terms (-want +got):\n%s", diff)
+	}
+	for i := range 3 {
+		ns := fmt.Sprint("ns", i)
+		if diff := cmp.Diff(sorted(byNamespace[ns]), names(s.In(podKind.GroupKind(), ns))); diff != "" {
+			t.Fatalf("%s (-want +got):\n%s", ns, diff)
+		}
+	}
+	if len(heard) != len(want) || len(s.In(podKind.GroupKind(), "")) != len(want) || len(s.uids) != len(want) {
+		t.Fatalf("%d were told, %d are there, %d by UID; want %d", len(heard), len(s.In(podKind.GroupKind(), "")), len(s.uids), len(want))
+	}
+	for kind, n := range s.Counts() {
+		if n != len(want) {
+			t.Fatalf("%d of %s", n, kind)
+		}
+	}
+}
+
+func TestNothingNewIsNoChange(t *testing.T) {
+	var changes int
+	s := New(nodes, func(c []Change) { changes += len(c) })
+	s.Set(newPod("ns", "a", "n", 1))
+	s.Set(newPod("ns", "a", "n", 1))
+	s.Replace(podKind, "", []runtime.Object{newPod("ns", "a", "n", 1)})
+	s.Delete(newPod("ns", "b", "n", 1))
+	if changes != 1 {
+		t.Errorf("%d changes", changes)
+	}
+	if s.Get(schema.GroupKind{Kind: "Other"}, "ns", "a") != nil || s.In(schema.GroupKind{Kind: "Other"}, "") != nil {
+		t.Error("found what is not there")
+	}
+}
+
+func TestUID(t *testing.T) {
+	a, b := uid("8a7d1c2e-0000-4000-8000-0123456789ab"), uid("8a7d1c2e-0000-4000-8000-0123456789ac")
+	if a == b || uid("x") == uid("y") || uid("x") != uid("x") {
+		t.Error("UIDs are mixed up")
+	}
+}
