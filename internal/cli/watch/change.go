@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/fields"
 )
 
 // What became of an object.
@@ -26,8 +27,8 @@ type Change struct {
 	Type   string    `json:"type"`
 	Object Object    `json:"object"`
 	// Fields are all of them for an object that is new.
-	Fields   []Field   `json:"fields,omitempty"`
-	Managers []Manager `json:"managers,omitempty"`
+	Fields   []fields.Field   `json:"fields,omitempty"`
+	Managers []fields.Manager `json:"managers,omitempty"`
 	// Missed is set for a change that nobody saw happen.
 	Missed *Missed `json:"missed,omitempty"`
 }
@@ -84,8 +85,8 @@ func (w *watcher) changeOf(kind string, before, after *unstructured.Unstructured
 	if before != nil {
 		old = *before
 	}
-	c.Fields = fieldsBetween(after.GetKind(), old.Object, after.Object)
-	c.Managers = managersBetween(old.GetManagedFields(), after.GetManagedFields(), c.Fields)
+	c.Fields = fields.Between(after.GetKind(), old.Object, after.Object)
+	c.Managers = fields.Managers(old.GetManagedFields(), after.GetManagedFields(), c.Fields)
 	return c
 }
 

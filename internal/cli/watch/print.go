@@ -6,9 +6,9 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/fields"
 )
 
 // printer tells what was seen. It fails when nobody reads any more.
@@ -64,7 +64,7 @@ const indent = "          "
 func (t text) change(c Change) error {
 	var b strings.Builder
 	b.WriteString(t.out.Paint(cli.Dim, clock(c.Time)) + "  " + t.out.Paint(colours[c.Type], c.Type) + "  " + title(c.Object))
-	if by := authors(c.Managers); by != "" && c.Type != typeExists {
+	if by := fields.Authors(c.Managers); by != "" && c.Type != typeExists {
 		b.WriteString("  by " + by)
 	}
 	if c.Missed != nil {
@@ -73,7 +73,7 @@ func (t text) change(c Change) error {
 	b.WriteByte('\n')
 	if c.Type == typeModified {
 		for _, f := range c.Fields {
-			b.WriteString(indent + f.text(t.out.Width-len(indent)) + "\n")
+			b.WriteString(indent + f.Text(t.out.Width-len(indent)) + "\n")
 		}
 		if len(c.Fields) == 0 {
 			b.WriteString(indent + "no field changed, only who owns them\n")
@@ -111,85 +111,4 @@ func title(o Object) string {
 		return o.Kind + " " + o.Name
 	}
 	return fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name)
-}
-
-// authors names managers as "kubectl-edit (Update)", "holdfast-status (Apply of status)".
-func authors(managers []Manager) string {
-	var names []string
-	for _, m := range managers {
-		how := m.Operation
-		if m.Subresource != "" {
-			how += " of " + m.Subresource
-		}
-		names = append(names, fmt.Sprintf("%s (%s)", m.Name, how))
-	}
-	return strings.Join(names, ", ")
-}
-
-const (
-	// room is how much of a value is shown where the terminal does not say.
-	room = 60
-	// minRoom is the least that is worth showing.
-	minRoom = 12
-)
-
-// text is a field for people, within a width if there is one.
-func (f Field) text(width int) string {
-	if f.Redacted {
-		return f.Path + ": " + strings.ToLower(f.Change)
-	}
-	each := room
-	if width > 0 {
-		each = max(minRoom, min(room, (width-utf8.RuneCountInString(f.Path)-len(":  -> "))/2))
-	}
-	before, after := value(f.Old), value(f.New)
-	switch f.Change {
-	case fieldSet:
-		before, after = "(none)", shorten(after, 0, each)
-	case fieldRemoved:
-		before, after = shorten(before, 0, each), "(none)"
-	default:
-		from := differFrom(before, after)
-		before, after = shorten(before, from, each), shorten(after, from, each)
-	}
-	return f.Path + ": " + before + " -> " + after
-}
-
-// value writes a value on one line.
-func value(v any) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return fmt.Sprint(v)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// differFrom is where two texts begin to differ, in runes.
-func differFrom(a, b string) int {
-	ra, rb := []rune(a), []rune(b)
-	n := 0
-	for n < len(ra) && n < len(rb) && ra[n] == rb[n] {
-		n++
-	}
-	return n
-}
-
-// shorten leaves what is around a place of a text that is too long.
-func shorten(text string, from, most int) string {
-	runes := []rune(text)
-	if len(runes) <= most {
-		return text
-	}
-	begin := min(max(0, from-most/3), len(runes)-most)
-	end := begin + most
-	out := string(runes[begin:end])
-	if begin > 0 {
-		out = "…" + out
-	}
-	if end < len(runes) {
-		out += "…"
-	}
-	return out
 }

@@ -1,4 +1,9 @@
-package watch
+// Package fields says what became of an object between two states, field by field, and who made
+// it so. The plugin's watch and the center's history tell it.
+//
+// Safety rule: nothing that holds other fields is ever shown as a whole, and no value of a Secret
+// or a password at all.
+package fields
 
 import (
 	"fmt"
@@ -12,9 +17,9 @@ import (
 
 // What became of a field.
 const (
-	fieldSet     = "Set"
-	fieldChanged = "Changed"
-	fieldRemoved = "Removed"
+	Set     = "Set"
+	Changed = "Changed"
+	Removed = "Removed"
 )
 
 // Field is what became of one field of an object.
@@ -45,9 +50,9 @@ var noise = map[string]bool{
 	"metadata.name": true, "metadata.namespace": true, "metadata.uid": true, "metadata.creationTimestamp": true, "metadata.selfLink": true,
 }
 
-// fieldsBetween are the differences of two objects of a kind, field by field in the order of
+// Between are the differences of two objects of a kind, field by field in the order of
 // their paths. A nil object has no fields.
-func fieldsBetween(kind string, before, after map[string]any) []Field {
+func Between(kind string, before, after map[string]any) []Field {
 	c := comparison{kind: kind}
 	c.walk(nil, orAbsent(before), orAbsent(after))
 	return c.fields
@@ -181,12 +186,12 @@ func byKey(key string, list []any) (items map[string]any, order []string) {
 }
 
 func (c *comparison) leaf(at []segment, before, after any) {
-	f := Field{Path: path(at), Change: fieldChanged, Redacted: redacted(c.kind, at), segments: at}
+	f := Field{Path: path(at), Change: Changed, Redacted: redacted(c.kind, at), segments: at}
 	if before == (absent{}) {
-		f.Change, before = fieldSet, nil
+		f.Change, before = Set, nil
 	}
 	if after == (absent{}) {
-		f.Change, after = fieldRemoved, nil
+		f.Change, after = Removed, nil
 	}
 	if !f.Redacted {
 		f.Old, f.New = before, after

@@ -1,4 +1,4 @@
-package watch
+package fields
 
 import (
 	"strings"
@@ -74,8 +74,8 @@ func TestFieldsBetween(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, f := range fieldsBetween(tc.kind, parsed(t, tc.before), parsed(t, tc.after)) {
-				got = append(got, f.text(0))
+			for _, f := range Between(tc.kind, parsed(t, tc.before), parsed(t, tc.after)) {
+				got = append(got, f.Text(0))
 				if f.Redacted && (f.Old != nil || f.New != nil) {
 					t.Errorf("%s has its values", f.Path)
 				}
@@ -94,18 +94,18 @@ func TestFieldText(t *testing.T) {
 		width int
 		want  string
 	}{
-		"where they differ": {field: Field{Path: "p", Change: fieldChanged, Old: long + "x" + long, New: long + "y" + long}, width: 50,
+		"where they differ": {field: Field{Path: "p", Change: Changed, Old: long + "x" + long, New: long + "y" + long}, width: 50,
 			want: "p: …aaaaaaaxaaaaaaaaaaaaa… -> …aaaaaaayaaaaaaaaaaaaa…"},
-		"narrower than sense": {field: Field{Path: strings.Repeat("p", 60), Change: fieldSet, New: long}, width: 50,
+		"narrower than sense": {field: Field{Path: strings.Repeat("p", 60), Change: Set, New: long}, width: 50,
 			want: strings.Repeat("p", 60) + `: (none) -> "aaaaaaaaaaa…`},
-		"no HTML":      {field: Field{Path: "p", Change: fieldSet, New: "<&>"}, want: `p: (none) -> "<&>"`},
-		"on one line":  {field: Field{Path: "p", Change: fieldSet, New: "a\nb"}, want: `p: (none) -> "a\nb"`},
-		"no secret":    {field: Field{Path: "p", Change: fieldChanged, Redacted: true}, width: 10, want: "p: changed"},
-		"short enough": {field: Field{Path: "p", Change: fieldChanged, Old: "a", New: "b"}, width: 20, want: `p: "a" -> "b"`},
+		"no HTML":      {field: Field{Path: "p", Change: Set, New: "<&>"}, want: `p: (none) -> "<&>"`},
+		"on one line":  {field: Field{Path: "p", Change: Set, New: "a\nb"}, want: `p: (none) -> "a\nb"`},
+		"no secret":    {field: Field{Path: "p", Change: Changed, Redacted: true}, width: 10, want: "p: changed"},
+		"short enough": {field: Field{Path: "p", Change: Changed, Old: "a", New: "b"}, width: 20, want: `p: "a" -> "b"`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.field.text(tc.width); got != tc.want {
+			if got := tc.field.Text(tc.width); got != tc.want {
 				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
 			}
 		})

@@ -1,4 +1,4 @@
-package watch
+package fields
 
 import (
 	"errors"
@@ -8,16 +8,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestManagersBetween(t *testing.T) {
+func TestManagers(t *testing.T) {
 	const (
 		early = "'2026-01-02T03:04:05Z'"
 		late  = "'2026-01-02T03:04:06Z'"
 		edit  = "manager: edit, operation: Update, apiVersion: v1"
 		hold  = "manager: holdfast, operation: Apply, apiVersion: v1"
 	)
-	value := []Field{{Path: "data.a", Change: fieldChanged, segments: []segment{{key: "data"}, {key: "a"}}}}
-	gone := []Field{{Path: "data.a", Change: fieldRemoved, segments: value[0].segments}}
-	item := []Field{{Path: "spec.c[name=web].image", Change: fieldChanged, segments: []segment{{key: "spec"}, {key: "c"}, {"name=web", true}, {key: "image"}}}}
+	value := []Field{{Path: "data.a", Change: Changed, segments: []segment{{key: "data"}, {key: "a"}}}}
+	gone := []Field{{Path: "data.a", Change: Removed, segments: value[0].segments}}
+	item := []Field{{Path: "spec.c[name=web].image", Change: Changed, segments: []segment{{key: "spec"}, {key: "c"}, {"name=web", true}, {key: "image"}}}}
 	cases := map[string]struct {
 		before, after string
 		fields        []Field
@@ -72,7 +72,7 @@ func TestManagersBetween(t *testing.T) {
 			if err := errors.Join(yaml.Unmarshal([]byte(tc.before), &before), yaml.Unmarshal([]byte(tc.after), &after)); err != nil {
 				t.Fatal(err)
 			}
-			if got := authors(managersBetween(before, after, tc.fields)); got != tc.want {
+			if got := Authors(Managers(before, after, tc.fields)); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})

@@ -1,4 +1,4 @@
-package watch
+package fields
 
 import (
 	"bytes"
@@ -16,11 +16,11 @@ type Manager struct {
 	Time        *time.Time `json:"time,omitempty"`
 }
 
-// managersBetween is who made fields change, from what the API server notes about owners of
+// Managers is who made fields change, from what the API server notes about owners of
 // fields before and after. A writer gets a new time and owns what it has set. Times count
 // seconds only: who writes a field twice within one leaves no trace but that it owns the
 // field. Deletions leave none at all.
-func managersBetween(before, after []metav1.ManagedFieldsEntry, fields []Field) []Manager {
+func Managers(before, after []metav1.ManagedFieldsEntry, fields []Field) []Manager {
 	var wrote, owns, lost []Manager
 	deepest := 1
 	for i := range after {
@@ -102,7 +102,7 @@ func owned(e *metav1.ManagedFieldsEntry) *fieldpath.Set {
 func ownership(e *metav1.ManagedFieldsEntry, fields []Field) int {
 	set, deepest := owned(e), 0
 	for _, f := range fields {
-		if f.Change != fieldRemoved {
+		if f.Change != Removed {
 			deepest = max(deepest, depth(set, f.segments))
 		}
 	}
