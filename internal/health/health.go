@@ -101,6 +101,8 @@ func Of(obj runtime.Object) Verdict {
 		return ofDeployment(o)
 	case *appsv1.StatefulSet:
 		return ofStatefulSet(o)
+	case *appsv1.DaemonSet:
+		return ofDaemonSet(o)
 	case *batchv1.Job:
 		return ofJob(o)
 	case *batchv1.CronJob:
@@ -113,13 +115,21 @@ func Of(obj runtime.Object) Verdict {
 		return ofReplicaSet(o)
 	case *corev1.PersistentVolumeClaim:
 		return ofClaim(o)
+	case *corev1.PersistentVolume:
+		return ofVolume(o)
 	case *corev1.ConfigMap, *autoscalingv2.HorizontalPodAutoscaler, *policyv1.PodDisruptionBudget, *networkingv1.Ingress, *discoveryv1.EndpointSlice:
 		return ofSetting(o.(metav1.Object), obj)
 	case *unstructured.Unstructured:
 		if o.GetKind() == "HTTPRoute" {
 			return ofRoute(o)
 		}
+		if v, ok := asSetting(o); ok {
+			return v
+		}
 		return Custom(o, nil)
+	}
+	if v, ok := asSetting(obj); ok {
+		return v
 	}
 	return unknown(describe(obj) + " is of a kind whose health cannot be judged")
 }
@@ -136,6 +146,23 @@ func ofClaim(c *corev1.PersistentVolumeClaim) Verdict {
 		return degraded(appsapi.ReasonComponentDegraded, name+" has lost its volume")
 	}
 	return progressing(name + " waits for its volume")
+}
+
+// ofVolume asks whether there is storage behind it. One whose claim is gone is kept because
+// somebody wants its data to be.
+func ofVolume(v *corev1.PersistentVolume) Verdict {
+	name := named("PersistentVolume", v)
+	switch {
+	case v.DeletionTimestamp != nil:
+		return progressing(name + " is being deleted")
+	case v.Status.Phase == corev1.VolumeBound || v.Status.Phase == corev1.VolumeAvailable:
+		return healthy(name + " is there")
+	case v.Status.Phase == corev1.VolumeFailed:
+		return degraded(appsapi.ReasonComponentDegraded, name+" has failed")
+	case v.Status.Phase == corev1.VolumeReleased:
+		return suspended(name + " is kept, and its claim is gone")
+	}
+	return progressing(name + " waits for its storage")
 }
 
 // ofReplicaSet asks whether all pods of one revision are there.

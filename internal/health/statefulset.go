@@ -14,13 +14,27 @@ func ofStatefulSet(s *appsv1.StatefulSet) Verdict {
 	case s.Status.ObservedGeneration < s.Generation:
 	case want == 0 && s.Status.Replicas == 0:
 		return healthy(name + " has no pods, as declared")
-	case s.Status.UpdatedReplicas == want && s.Status.Replicas == want && s.Status.AvailableReplicas == want:
+	case s.Status.UpdatedReplicas >= toUpdate(s) && s.Status.Replicas == want && s.Status.AvailableReplicas == want:
 		return healthy(name + " runs as declared")
 	}
 	if want == 0 {
 		return progressing(name + " waits for its pods to end")
 	}
 	return progressing(name + " waits for its pods to become ready")
+}
+
+// toUpdate is how many pods the set replaces by itself: whoever holds some back wants them to
+// be of the revision before. Those who depend on the set wait for them all the same, see
+// [Satisfied].
+func toUpdate(s *appsv1.StatefulSet) int32 {
+	want, strategy := replicasOf(s), s.Spec.UpdateStrategy
+	switch {
+	case strategy.Type == appsv1.OnDeleteStatefulSetStrategyType:
+		return 0
+	case strategy.RollingUpdate != nil && strategy.RollingUpdate.Partition != nil:
+		return max(want-*strategy.RollingUpdate.Partition, 0)
+	}
+	return want
 }
 
 func replicasOf(s *appsv1.StatefulSet) int32 {
