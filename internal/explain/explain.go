@@ -157,6 +157,9 @@ func (e *examiner) addTo(o Object, key string, c Cause) {
 }
 
 func (e *examiner) note(pod *corev1.Pod, key string, c Cause) {
+	if e.scene.Foreign {
+		c.Fix = e.scene.foreign(c.Fix)
+	}
 	c.Sentence, c.Fix = plain(c.Sentence, maxSentence), plain(c.Fix, maxSentence)
 	c.Severity = c.Code.entry().Severity
 	e.findings = append(e.findings, finding{Cause: c, pod: pod, key: fmt.Sprintf("%s %s %s", c.Code, c.Object.Namespace, key)})

@@ -25,7 +25,7 @@ import (
 // nothing is concluded from that: only of kinds in Whole it is known that what is not here
 // does not exist.
 type Scene struct {
-	// Workload runs the pods.
+	// Workload runs the pods; a pod that nobody made is its own.
 	Workload runtime.Object
 	Pods     []*corev1.Pod
 	// Claims are those of the pods.
@@ -53,6 +53,9 @@ type Scene struct {
 	Events []Event
 	// Whole are the kinds of which everything is here.
 	Whole []string
+	// Foreign says that no application of ours is behind it: what to do is said in the words
+	// of Kubernetes.
+	Foreign bool
 }
 
 // Ref is a ConfigMap or Secret that is referred to.
@@ -127,6 +130,12 @@ func (s *Scene) wanted() int {
 		return one(w.Spec.Replicas)
 	case *appsv1.StatefulSet:
 		return one(w.Spec.Replicas)
+	case *appsv1.ReplicaSet:
+		return one(w.Spec.Replicas)
+	case *appsv1.DaemonSet:
+		return int(w.Status.DesiredNumberScheduled)
+	case *corev1.Pod:
+		return 1
 	}
 	return 0
 }
@@ -154,7 +163,7 @@ func (o Object) String() string { return o.Kind + " " + o.Name }
 // Add puts an object where it belongs, and says whether there is a place for it.
 func (s *Scene) Add(obj runtime.Object) bool {
 	switch o := obj.(type) {
-	case *appsv1.Deployment, *appsv1.StatefulSet, *batchv1.Job, *batchv1.CronJob:
+	case *appsv1.Deployment, *appsv1.StatefulSet, *appsv1.DaemonSet, *batchv1.Job, *batchv1.CronJob:
 		s.Workload = obj
 	case *corev1.Pod:
 		s.Pods = append(s.Pods, o)

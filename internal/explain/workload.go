@@ -34,6 +34,10 @@ func (e *examiner) workload() {
 		e.deployment(w)
 	case *appsv1.StatefulSet:
 		e.set(w)
+	case *appsv1.DaemonSet:
+		e.daemons(w)
+	case *appsv1.ReplicaSet:
+		e.replicas(w)
 	case *batchv1.Job:
 		if len(e.scene.Pods) == 0 {
 			e.uncreated(objectOf("Job", w), w.CreationTimestamp.Time)
@@ -99,6 +103,33 @@ func (e *examiner) set(s *appsv1.StatefulSet) {
 		return // no pod waits for another one
 	}
 	e.updateBlocked(o, s)
+}
+
+// daemons examines a set of one pod for each node.
+func (e *examiner) daemons(d *appsv1.DaemonSet) {
+	if d.DeletionTimestamp != nil {
+		return
+	}
+	o := objectOf("DaemonSet", d)
+	e.unseen(o, d, d.Status.ObservedGeneration)
+	if len(e.scene.Pods) < e.scene.wanted() {
+		e.uncreated(o, newest(d.CreationTimestamp, e.scene.Pods))
+	}
+}
+
+// replicas examines a ReplicaSet that no Deployment made.
+func (e *examiner) replicas(r *appsv1.ReplicaSet) {
+	if r.DeletionTimestamp != nil {
+		return
+	}
+	o := objectOf("ReplicaSet", r)
+	e.unseen(o, r, r.Status.ObservedGeneration)
+	e.zero(o, r.Spec.Replicas, r.CreationTimestamp.Time)
+	for _, c := range r.Status.Conditions {
+		if c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue {
+			e.refused(o, `status.conditions[?(@.type=="ReplicaFailure")]`, c.Message, c.LastTransitionTime.Time)
+		}
+	}
 }
 
 // newest is when the last pod was created, or the set itself.
