@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/explain"
@@ -24,27 +25,43 @@ type Change struct {
 }
 
 // changes are the newest ones to what was declared, and by whom: the application itself, and
-// what others than the operator wrote into its children. What controllers write into the
-// status is no change, and neither is what made the object.
+// what others than the operator wrote into its children.
 func changes(in Input) []Change {
-	var all []Change
-	note := func(o explain.Object, obj metav1.Object) {
-		for _, m := range obj.GetManagedFields() {
-			if m.Subresource != "" && m.Subresource != "scale" || m.Time == nil || isOperator(m.Manager) {
-				continue
-			}
-			if m.Time.Time.Equal(obj.GetCreationTimestamp().Time) {
-				continue
-			}
-			all = append(all, Change{Object: o, By: m.Manager, Time: m.Time.Time})
-		}
-	}
-	note(explain.Object{Kind: in.Kind, Namespace: in.App.GetNamespace(), Name: in.App.GetName(), UID: in.App.GetUID()}, in.App)
+	all := changesOf(explain.Object{Kind: in.Kind, Namespace: in.App.GetNamespace(), Name: in.App.GetName(), UID: in.App.GetUID()}, in.App)
 	for _, obj := range in.Objects {
 		if child, ok := obj.(metav1.Object); ok && declared(in, child) {
-			note(explain.Object{Kind: kindOf(obj).Kind, Namespace: child.GetNamespace(), Name: child.GetName(), UID: child.GetUID()}, child)
+			all = append(all, changesOf(objectOf(obj), child)...)
 		}
 	}
+	return newest(all)
+}
+
+// newestChanges are those of objects that nobody else made.
+func newestChanges(roots []runtime.Object) []Change {
+	var all []Change
+	for _, obj := range roots {
+		all = append(all, changesOf(objectOf(obj), obj.(metav1.Object))...)
+	}
+	return newest(all)
+}
+
+// changesOf are those of one object. What controllers write into the status is no change, and
+// neither is what made the object.
+func changesOf(o explain.Object, obj metav1.Object) []Change {
+	var all []Change
+	for _, m := range obj.GetManagedFields() {
+		if m.Subresource != "" && m.Subresource != "scale" || m.Time == nil || isOperator(m.Manager) {
+			continue
+		}
+		if m.Time.Time.Equal(obj.GetCreationTimestamp().Time) {
+			continue
+		}
+		all = append(all, Change{Object: o, By: m.Manager, Time: m.Time.Time})
+	}
+	return all
+}
+
+func newest(all []Change) []Change {
 	slices.SortStableFunc(all, func(a, b Change) int {
 		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Name, b.Object.Name), cmp.Compare(a.By, b.By))
 	})

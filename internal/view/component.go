@@ -28,9 +28,7 @@ func (v *View) component(in Input, index *index, c desired.Component) Component 
 		Causes: explain.Keep(answer.Causes, in.Status.Causes),
 	}
 	out.Tree = index.tree(in, c)
-	for _, cause := range slices.Backward(out.Causes) {
-		blame(out.Tree, cause)
-	}
+	blame(out.Tree, out.Causes)
 	out.Ready, out.Wanted = counts(index.children[c.Workload])
 	verdict := index.verdict(in, c)
 	out.Health, out.Message = verdict.Status, verdict.Message

@@ -10,33 +10,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 )
 
-// index finds objects.
+// index finds objects of an application of ours.
 type index struct {
+	graph
 	children map[desired.ID]runtime.Object
 	// by says which objects are of a component, by the label of its workload.
 	by map[string][]runtime.Object
-	// shared is what belongs to no component.
-	shared []runtime.Object
-	// owned are objects by the UID of their controller.
-	owned map[types.UID][]runtime.Object
-	known map[types.UID]metav1.Object
-	kinds map[string]bool
+	// around is the scene of every component: what belongs to none.
+	around explain.Scene
 }
 
 func indexOf(in Input) *index {
 	ix := &index{
-		children: map[desired.ID]runtime.Object{}, by: map[string][]runtime.Object{},
-		owned: map[types.UID][]runtime.Object{}, known: map[types.UID]metav1.Object{}, kinds: map[string]bool{},
+		graph:    newGraph(in.Objects, in.Whole, in.Edges),
+		children: map[desired.ID]runtime.Object{}, by: map[string][]runtime.Object{}, around: explain.Scene{Whole: in.Whole},
 	}
-	for _, kind := range in.Whole {
-		ix.kinds[kind] = true
+	for _, refs := range in.Absent {
+		for _, ref := range refs {
+			ix.absent[ref] = true
+		}
 	}
 	wanted := map[desired.ID]bool{}
 	for _, c := range in.Components {
@@ -49,10 +47,6 @@ func indexOf(in Input) *index {
 		if !ok {
 			continue
 		}
-		ix.known[o.GetUID()] = o
-		if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
-			ix.owned[ref.UID] = append(ix.owned[ref.UID], obj)
-		}
 		id := desired.ID{Kind: kindOf(obj), Name: o.GetName()}
 		switch workload := o.GetLabels()[appsapi.LabelWorkload]; {
 		case wanted[id]:
@@ -62,9 +56,10 @@ func indexOf(in Input) *index {
 		case workload != "":
 			ix.by[workload] = append(ix.by[workload], obj)
 		case isShared(obj):
-			ix.shared = append(ix.shared, obj)
+			ix.around.Add(obj)
 		}
 	}
+	ix.around = clipped(ix.around)
 	return ix
 }
 
@@ -83,16 +78,14 @@ func (ix *index) read(kind schema.GroupVersionKind) bool { return ix.kinds[kind.
 
 // scene is what there is to say about a component.
 func (ix *index) scene(in Input, c desired.Component) explain.Scene {
-	s := explain.Scene{Absent: in.Absent[c.Name], Whole: in.Whole}
+	s := ix.around
+	s.Absent = in.Absent[c.Name]
 	for _, child := range c.Children {
 		if obj := ix.children[child.ID]; obj != nil {
 			s.Add(obj)
 		}
 	}
 	for _, obj := range ix.parts(in, c) {
-		s.Add(obj)
-	}
-	for _, obj := range ix.shared {
 		s.Add(obj)
 	}
 	return s

@@ -1,13 +1,9 @@
 package view
 
 import (
-	"cmp"
-	"slices"
-
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,7 +18,9 @@ type Node struct {
 	Object explain.Object
 	Health health.Status
 	// Message says in one sentence why it is what it is.
-	Message  string
+	Message string
+	// Edge is what makes it a child of the node above; empty for a root.
+	Edge     Edge
 	Children []Node
 }
 
@@ -38,57 +36,64 @@ func (ix *index) tree(in Input, c desired.Component) []Node {
 			}
 			continue
 		}
-		out = append(out, ix.node(obj))
+		out = append(out, ix.node(obj, nil))
 	}
-	for _, obj := range ix.parts(in, c) {
-		if claim, ok := obj.(*corev1.PersistentVolumeClaim); ok {
-			out = append(out, nodeOf(claim))
+	parts := ix.parts(in, c)
+	mounted := map[string]bool{}
+	for _, obj := range parts {
+		if pod, ok := obj.(*corev1.Pod); ok && ix.edges {
+			for _, ref := range usesOf(pod) {
+				mounted[ref.Name] = mounted[ref.Name] || ref.Kind == kindClaim
+			}
+		}
+	}
+	for _, obj := range parts {
+		// A claim that a pod has is shown there.
+		if claim, ok := obj.(*corev1.PersistentVolumeClaim); ok && !mounted[claim.Name] {
+			out = append(out, ix.claim(claim))
 		}
 	}
 	return out
 }
 
-// blame says at an object what is wrong with it, which is more than it says itself.
-func blame(nodes []Node, c explain.Cause) {
-	for i := range nodes {
-		n := &nodes[i]
-		if c.Severity == explain.Error && n.Object.Kind == c.Object.Kind && n.Object.Name == c.Object.Name {
-			n.Health, n.Message = health.Degraded, c.Sentence
+// blame says at objects what is wrong with them, which is more than they say themselves: the
+// first cause of each, which is the most important one.
+func blame(nodes []Node, causes []explain.Cause) {
+	first := map[place]*explain.Cause{}
+	for i := range causes {
+		c := &causes[i]
+		at := place{kind: c.Object.Kind, namespace: c.Object.Namespace, name: c.Object.Name}
+		if c.Severity == explain.Error && first[at] == nil {
+			first[at] = c
 		}
-		blame(n.Children, c)
+	}
+	if len(first) > 0 {
+		blameEach(nodes, first)
 	}
 }
 
-// node is an object with what it controls. Old ReplicaSets without pods are left out, and
-// EndpointSlices, which are read only when something is wrong and name nothing but pods.
-func (ix *index) node(obj runtime.Object) Node {
-	n := nodeOf(obj)
-	for _, below := range ix.owned[n.Object.UID] {
-		if set, ok := below.(*appsv1.ReplicaSet); ok && set.Status.Replicas == 0 && (set.Spec.Replicas == nil || *set.Spec.Replicas == 0) {
-			continue
+func blameEach(nodes []Node, first map[place]*explain.Cause) {
+	for i := range nodes {
+		n := &nodes[i]
+		if c := first[place{kind: n.Object.Kind, namespace: n.Object.Namespace, name: n.Object.Name}]; c != nil {
+			n.Health, n.Message = health.Degraded, c.Sentence
 		}
-		if _, ok := below.(*discoveryv1.EndpointSlice); ok {
-			continue
-		}
-		n.Children = append(n.Children, ix.node(below))
+		blameEach(n.Children, first)
 	}
-	slices.SortFunc(n.Children, func(a, b Node) int {
-		return cmp.Or(cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Name, b.Object.Name))
-	})
-	return n
 }
 
 func nodeOf(obj runtime.Object) Node {
-	o := obj.(metav1.Object)
 	v := health.Of(obj)
-	n := Node{
-		Object: explain.Object{Kind: kindOf(obj).Kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()},
-		Health: v.Status, Message: v.Message,
-	}
+	n := Node{Object: objectOf(obj), Health: v.Status, Message: v.Message}
 	if v.Status == health.Healthy {
 		n.Message = ""
 	}
 	return n
+}
+
+func objectOf(obj runtime.Object) explain.Object {
+	o := obj.(metav1.Object)
+	return explain.Object{Kind: kindOf(obj).Kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
 }
 
 func kindOf(obj runtime.Object) schema.GroupVersionKind {
@@ -108,8 +113,17 @@ func counts(workload runtime.Object) (ready, wanted int32) {
 		return w.Status.ReadyReplicas, one(w.Spec.Replicas)
 	case *appsv1.StatefulSet:
 		return w.Status.ReadyReplicas, one(w.Spec.Replicas)
+	case *appsv1.DaemonSet:
+		return w.Status.NumberReady, w.Status.DesiredNumberScheduled
+	case *appsv1.ReplicaSet:
+		return w.Status.ReadyReplicas, one(w.Spec.Replicas)
 	case *batchv1.Job:
 		return min(w.Status.Succeeded, 1), 1
+	case *corev1.Pod:
+		if health.Of(w).Status == health.Healthy {
+			return 1, 1
+		}
+		return 0, 1
 	}
 	return 0, 0
 }

@@ -34,6 +34,8 @@ type Input struct {
 	Absent map[string][]explain.Ref
 	// Whole are the kinds of which everything is in Objects.
 	Whole []string
+	// Edges asks for a tree that also shows what objects select, mount and refer to.
+	Edges bool
 	Now   time.Time
 }
 
@@ -51,6 +53,8 @@ type View struct {
 	Reason, Message string
 	Since           time.Time
 	Components      []Component
+	// Rest are, of an application that is not ours, the roots that are of no component.
+	Rest []Node
 	// Causes are all of them, those of the whole first.
 	Causes []explain.Cause
 	// Changes are the newest ones, by others than the operator.
