@@ -42,14 +42,9 @@ type informer struct {
 	ids    map[string]bool // of the objects that the sink has
 }
 
-// stop ends it and takes its objects out of the sink.
-func (i *informer) stop() {
-	i.cancel()
-	<-i.done
-}
-
 // run asks whether it may, and then follows until it may no longer.
 func (i *informer) run(ctx context.Context) {
+	defer i.registry.ended(i)
 	defer close(i.done)
 	if i.after != nil {
 		<-i.after

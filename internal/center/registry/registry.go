@@ -72,7 +72,7 @@ type Registry struct {
 	kinds     map[Key]Kind
 	// ending are informers that are being stopped. One that is wanted again meanwhile waits, or
 	// the end of the first would take away what the second has read.
-	ending map[Key]<-chan struct{}
+	ending map[Key]chan struct{}
 }
 
 // New makes a registry. It does nothing before Run.
@@ -91,7 +91,7 @@ func New(o Options) (*Registry, error) {
 	}
 	return &Registry{Options: o, http: over, scheme: newScheme(),
 		informers: map[Key]*informer{}, holders: map[Key]map[string]bool{},
-		kinds: map[Key]Kind{}, ending: map[Key]<-chan struct{}{}}, nil
+		kinds: map[Key]Kind{}, ending: map[Key]chan struct{}{}}, nil
 }
 
 // Run runs what is wanted until the context ends, and waits until everything has stopped.
@@ -122,7 +122,8 @@ func (r *Registry) Want(holder string, kind Kind, namespace string) {
 	r.start(key)
 }
 
-// Release ends what a holder wanted. The objects of an informer that nobody wants are forgotten.
+// Release ends what a holder wanted. An informer that nobody wants stops, and its objects are
+// forgotten.
 func (r *Registry) Release(holder string, kind Kind, namespace string) {
 	r.release(holder, Key{Resource: kind.resource(), Namespace: namespace})
 }
@@ -143,7 +144,16 @@ func (r *Registry) release(holder string, key Key) {
 	}
 	r.mu.Unlock()
 	if i != nil {
-		i.stop()
+		i.cancel()
+	}
+}
+
+// ended notes that an informer has stopped.
+func (r *Registry) ended(i *informer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ending[i.key] == i.done {
+		delete(r.ending, i.key)
 	}
 }
 

@@ -185,7 +185,7 @@ func follows(h *hall) {
 	h.Expect(h.shelf.len(configMaps)).To(Equal(1))
 	h.Release("two", configMaps, h.ns)
 	h.Expect(h.Informers()).To(BeEmpty())
-	h.Expect(h.shelf.len(configMaps)).To(BeZero())
+	h.Eventually(func() int { return h.shelf.len(configMaps) }, "5s", "10ms").Should(BeZero())
 }
 
 // cutOff breaks the wire: it is said at once, and what went meanwhile is not there when the

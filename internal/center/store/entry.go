@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/hex"
 	"hash/fnv"
 	"strings"
@@ -36,4 +37,9 @@ func uid(u types.UID) UID {
 	_, _ = h.Write([]byte(u))
 	h.Sum(out[:0])
 	return out
+}
+
+// Compare puts objects in the order of their kinds, namespaces and names.
+func Compare(a, b *Entry) int {
+	return cmp.Or(cmp.Compare(a.kind.Kind, b.kind.Kind), cmp.Compare(a.kind.Group, b.kind.Group), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
