@@ -33,7 +33,7 @@ const (
 // follows from that.
 func (e *examiner) claims(pod *corev1.Pod) (found bool) {
 	for _, name := range claimsOf(pod) {
-		claim := e.scene.claim(name)
+		claim := e.claim(name)
 		switch {
 		case claim == nil && e.scene.whole("PersistentVolumeClaim"):
 			o := unclaimed(pod, name)
@@ -68,7 +68,7 @@ func claimsOf(pod *corev1.Pod) []string {
 
 // failed says whether the volume behind a claim is broken.
 func (e *examiner) failed(claim *corev1.PersistentVolumeClaim) bool {
-	v := named(e.scene.Volumes, claim.Spec.VolumeName)
+	v := e.volume(claim.Spec.VolumeName)
 	return v != nil && v.Status.Phase == corev1.VolumeFailed
 }
 

@@ -84,7 +84,7 @@ type Answer struct {
 // their containers and what these refer to, and names the deepest thing that blocks: what
 // only follows from something else is not said.
 func Explain(s Scene, now time.Time) Answer {
-	e := &examiner{scene: &s, now: now}
+	e := examine(&s, now)
 	switch w := s.Workload.(type) {
 	case *batchv1.Job:
 		if e.job(w) {
@@ -119,10 +119,37 @@ type examiner struct {
 	live     int // pods that are expected to run
 	findings []finding
 	asks     []Object
+	asked    map[Object]bool
+	// What is looked for once for each pod: an application may have thousands.
+	events map[subject][]Event
+	claim  func(name string) *corev1.PersistentVolumeClaim
+	volume func(name string) *corev1.PersistentVolume
+	node   func(name string) *corev1.Node
+}
+
+// subject is what an event is about.
+type subject struct{ kind, name string }
+
+func examine(s *Scene, now time.Time) *examiner {
+	e := &examiner{
+		scene: s, now: now, asked: map[Object]bool{}, events: map[subject][]Event{},
+		claim: byName(s.Claims), volume: byName(s.Volumes), node: byName(s.Nodes),
+	}
+	for _, ev := range s.Events {
+		about := subject{ev.Object.Kind, ev.Object.Name}
+		e.events[about] = append(e.events[about], ev)
+	}
+	return e
 }
 
 func (e *examiner) answer() Answer {
-	return Answer{Causes: merge(e.findings, e.live), Again: e.again, Ask: e.asks}
+	causes := merge(e.findings, e.live)
+	for i := range causes {
+		if e.scene.Foreign {
+			causes[i].Fix = plain(e.scene.foreign(causes[i].Fix), maxSentence)
+		}
+	}
+	return Answer{Causes: causes, Again: e.again, Ask: e.asks}
 }
 
 // blocked says whether something was found that explains why the component is not ready.
@@ -139,7 +166,8 @@ func (e *examiner) look(at time.Time) {
 
 // ask wants the events of an object, if they were not given.
 func (e *examiner) ask(o Object) {
-	if !slices.Contains(e.asks, o) {
+	if !e.asked[o] {
+		e.asked[o] = true
 		e.asks = append(e.asks, o)
 	}
 }
@@ -157,9 +185,6 @@ func (e *examiner) addTo(o Object, key string, c Cause) {
 }
 
 func (e *examiner) note(pod *corev1.Pod, key string, c Cause) {
-	if e.scene.Foreign {
-		c.Fix = e.scene.foreign(c.Fix)
-	}
 	c.Sentence, c.Fix = plain(c.Sentence, maxSentence), plain(c.Fix, maxSentence)
 	c.Severity = c.Code.entry().Severity
 	e.findings = append(e.findings, finding{Cause: c, pod: pod, key: fmt.Sprintf("%s %s %s", c.Code, c.Object.Namespace, key)})

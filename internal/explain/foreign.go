@@ -36,6 +36,9 @@ var (
 // foreign says what to do where no application of ours is: the workload itself has what
 // would be in its spec.
 func (s *Scene) foreign(fix string) string {
+	if !strings.Contains(fix, "spec.") && !strings.Contains(fix, "the application") && !strings.Contains(fix, " component") {
+		return fix
+	}
 	fix = ourField.ReplaceAllString(inKubernetes.Replace(fix), "$1")
 	if o, ok := workloadObject(s.Workload); ok {
 		fix = ofOurs.ReplaceAllString(fix, "$1 "+strings.ReplaceAll(o.String(), "$", "$$"))

@@ -24,7 +24,7 @@ func (e *examiner) silentNode(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" || isReady(pod) {
 		return false
 	}
-	if node := e.scene.node(pod.Spec.NodeName); node != nil {
+	if node := e.node(pod.Spec.NodeName); node != nil {
 		c := nodeCondition(node, corev1.NodeReady)
 		if c == nil || c.Status == corev1.ConditionTrue {
 			e.pressure(pod, node)

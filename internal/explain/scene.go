@@ -100,8 +100,8 @@ func (e Event) String() string {
 // are in.
 func (e *examiner) event(o Object, reasons []string, words ...string) (Event, bool) {
 	var found Event
-	for _, ev := range e.scene.Events {
-		if ev.Object.Kind != o.Kind || ev.Object.Name != o.Name || o.UID != "" && ev.Object.UID != "" && o.UID != ev.Object.UID {
+	for _, ev := range e.events[subject{o.Kind, o.Name}] {
+		if o.UID != "" && ev.Object.UID != "" && o.UID != ev.Object.UID {
 			continue
 		}
 		if !slices.Contains(reasons, ev.Reason) || ev.Last.Before(found.Last) {
@@ -140,9 +140,6 @@ func (s *Scene) wanted() int {
 	return 0
 }
 
-func (s *Scene) claim(name string) *corev1.PersistentVolumeClaim { return named(s.Claims, name) }
-func (s *Scene) node(name string) *corev1.Node                   { return named(s.Nodes, name) }
-
 func named[T metav1.Object](all []T, name string) (none T) {
 	for _, o := range all {
 		if o.GetName() == name {
@@ -150,6 +147,21 @@ func named[T metav1.Object](all []T, name string) (none T) {
 		}
 	}
 	return none
+}
+
+// byName finds objects of which many are looked for. The first of a name counts, and nothing
+// is done before the first question.
+func byName[T metav1.Object](all []T) func(name string) T {
+	var index map[string]T
+	return func(name string) T {
+		if index == nil {
+			index = make(map[string]T, len(all))
+			for _, o := range slices.Backward(all) {
+				index[o.GetName()] = o
+			}
+		}
+		return index[name]
+	}
 }
 
 // objectOf names an object. Typed objects do not carry their kind.
