@@ -90,4 +90,3 @@ func BenchmarkGroup1000(b *testing.B) {
 		})
 	}
 }
-

@@ -38,32 +38,29 @@ type GroupInput struct {
 func Group(in GroupInput) View {
 	v := View{Kind: in.Kind, Namespace: in.Namespace, Name: in.Name}
 	g := newGroup(in)
-	others := g.components()
-	placed, rest := g.spread(others)
+	placed, rest := g.spread(g.components())
 	g.connect()
+	causes, own := v.between(g, placed)
+	v.Causes = own
 	var verdicts []health.Verdict
 	for i, m := range g.members {
-		c, reason := v.member(g, m, placed[i])
+		c, reason := v.member(g, m, placed[i], causes[i])
 		v.Components = append(v.Components, c)
 		verdicts = append(verdicts, health.Verdict{Status: c.Health, Reason: reason, Message: fmt.Sprintf("Component %q: %s", c.Name, c.Message)})
-	}
-	v.Causes = v.between(g)
-	for _, obj := range rest {
-		verdicts = append(verdicts, known(health.Of(obj))...)
-		if !g.isMounted(obj) { // it is shown where it is
-			v.Rest = append(v.Rest, g.node(obj, nil))
-		}
 	}
 	for _, c := range v.Causes {
 		if c.Severity == explain.Error {
 			verdicts = append(verdicts, health.Verdict{Status: health.Degraded, Reason: appsapi.ReasonComponentDegraded, Message: c.Sentence})
 		}
 	}
+	for _, obj := range rest {
+		verdicts = append(verdicts, known(health.Of(obj))...)
+		if !g.isMounted(obj) { // it is shown where it is
+			v.Rest = append(v.Rest, g.node(obj, nil))
+		}
+	}
 	sortNodes(v.Rest)
 	blame(v.Rest, v.Causes)
-	for _, c := range v.Components {
-		blame(c.Tree, v.Causes)
-	}
 	v.sum(verdicts, len(g.roots))
 	for _, c := range v.Components {
 		v.Causes = append(v.Causes, c.Causes...)
@@ -101,11 +98,11 @@ func (v *View) sum(verdicts []health.Verdict, roots int) {
 	}
 }
 
-// member judges one component, with the roots that belong to it alone.
-func (v *View) member(g *group, m member, placed []runtime.Object) (out Component, reason string) {
+// member judges one component, with the roots that belong to it alone and what is wrong with
+// them.
+func (v *View) member(g *group, m member, placed []runtime.Object, causes []explain.Cause) (out Component, reason string) {
 	out = Component{Name: m.name, Type: typeOf(m.workloads[0]), Workload: desired.ID{Kind: kindOf(m.workloads[0]), Name: nameOf(m.workloads[0])}}
 	verdicts := known(health.Of(m.root))
-	var causes []explain.Cause
 	for _, w := range m.workloads {
 		answer := explain.Explain(g.scene(w), g.in.Now)
 		v.Ask = append(v.Ask, answer.Ask...)
@@ -139,27 +136,38 @@ func (c Component) degraded(why string) Component {
 	return c
 }
 
-// between explains what is between components: Ingresses and routes, and objects of kinds
-// that are not known here. What is said about a Service that leads to a component is said
-// there, and one that is only referred to is not of this application.
-func (v *View) between(g *group) []explain.Cause {
-	var out []explain.Cause
-	own := map[place]bool{}
+// between explains what no workload is: Ingresses and routes, and objects of kinds that are
+// not known here. It returns what is wrong with those that stand with a component, and what
+// with the others. What is said about a Service that leads to a workload is said there, and
+// one that is only referred to is not of this application.
+func (v *View) between(g *group, placed map[int][]runtime.Object) (of map[int][]explain.Cause, own []explain.Cause) {
+	of = map[int][]explain.Cause{}
+	home, roots := map[explain.Object]int{}, map[explain.Object]bool{}
 	for _, obj := range g.roots {
-		own[placeOf(obj)] = true
+		roots[objectOf(obj)] = true
+	}
+	for i, m := range g.members {
+		home[objectOf(m.root)] = i
+		for _, obj := range placed[i] {
+			home[objectOf(obj)] = i
+		}
 	}
 	for _, scene := range g.outside() {
 		answer := explain.Explain(scene, g.in.Now)
 		v.Ask = append(v.Ask, answer.Ask...)
 		v.later(answer.Again)
 		for _, c := range answer.Causes {
-			at := place{"", kindService, c.Object.Namespace, c.Object.Name}
-			if c.Object.Kind != kindService || own[at] && !g.reached[at] {
-				out = append(out, c)
+			i, isPlaced := home[c.Object]
+			switch {
+			case !roots[c.Object] || g.reached[place{"", c.Object.Kind, c.Object.Namespace, c.Object.Name}]:
+			case isPlaced:
+				of[i] = append(of[i], c)
+			default:
+				own = append(own, c)
 			}
 		}
 	}
-	return explain.Keep(out, nil)
+	return of, explain.Keep(own, nil)
 }
 
 // typeOf is what a component of ours would be called that runs such a workload; a DaemonSet
