@@ -2,6 +2,7 @@ package view
 
 import (
 	"maps"
+	"slices"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -115,7 +116,7 @@ func (g *graph) common(obj runtime.Object) []use {
 			first = seen
 		}
 		for i, u := range seen {
-			if u.Kind != kindClaim && !contains(seen[:i], u) {
+			if u.Kind != kindClaim && !slices.Contains(seen[:i], u) {
 				counts[u]++
 			}
 		}
@@ -127,16 +128,6 @@ func (g *graph) common(obj runtime.Object) []use {
 		}
 	}
 	return out
-}
-
-// contains is for the few that one pod uses.
-func contains(uses []use, u use) bool {
-	for i := range uses {
-		if uses[i] == u {
-			return true
-		}
-	}
-	return false
 }
 
 // targets are whom an object that has no pods leads to.
@@ -179,10 +170,8 @@ func (g *graph) routes(obj runtime.Object) []Node {
 	}
 	var out []Node
 	for _, ref := range c.refs() {
-		if ref.Kind != kindService && ref.Kind != kindSecret {
-			continue
-		}
-		if n, ok := g.reference(obj.(metav1.Object).GetNamespace(), explain.Ref{Kind: ref.Kind, Name: ref.Name}, ref.Optional); ok {
+		if ref.Kind == kindService || ref.Kind == kindSecret {
+			n, _ := g.reference(obj.(metav1.Object).GetNamespace(), explain.Ref{Kind: ref.Kind, Name: ref.Name}, false)
 			out = append(out, n)
 		}
 	}
