@@ -122,18 +122,13 @@ func (v *View) member(g *group, m member, placed []runtime.Object, causes []expl
 	blame(out.Tree, out.Causes)
 	worst := health.Worst(verdicts...)
 	out.Health, out.Message, reason = worst.Status, worst.Message, worst.Reason
-	if top := out.cause(); top != nil {
-		return out.degraded(top.Sentence), appsapi.ReasonComponentDegraded
-	}
-	if out.Health == health.Healthy {
+	switch top := out.cause(); {
+	case top != nil:
+		out.Health, out.Message, reason = health.Degraded, top.Sentence, appsapi.ReasonComponentDegraded
+	case out.Health == health.Healthy:
 		out.Message = ""
 	}
 	return out, reason
-}
-
-func (c Component) degraded(why string) Component {
-	c.Health, c.Message = health.Degraded, why
-	return c
 }
 
 // between explains what no workload is: Ingresses and routes, and objects of kinds that are
