@@ -22,6 +22,8 @@ import (
 
 // Object is where a cause is seen.
 type Object struct {
+	// Group is that of kinds that are not Kubernetes' own, and empty for those that are.
+	Group                 string
 	Kind, Namespace, Name string
 	UID                   types.UID
 }

@@ -166,7 +166,11 @@ func byName[T metav1.Object](all []T) func(name string) T {
 
 // objectOf names an object. Typed objects do not carry their kind.
 func objectOf(kind string, o metav1.Object) Object {
-	return Object{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
+	out := Object{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		out.Group = u.GroupVersionKind().Group
+	}
+	return out
 }
 
 // String names an object inside of a sentence.

@@ -5,6 +5,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -93,7 +94,11 @@ func nodeOf(obj runtime.Object) Node {
 
 func objectOf(obj runtime.Object) explain.Object {
 	o := obj.(metav1.Object)
-	return explain.Object{Kind: kindOf(obj).Kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
+	out := explain.Object{Kind: kindOf(obj).Kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		out.Group = u.GroupVersionKind().Group
+	}
+	return out
 }
 
 func kindOf(obj runtime.Object) schema.GroupVersionKind {
