@@ -1,0 +1,250 @@
+package hub_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/clock"
+
+	"github.com/holdfast-dev/holdfast/internal/center/hub"
+	"github.com/holdfast-dev/holdfast/internal/center/hub/stream"
+)
+
+// replay makes of a stream what a client would, and holds the promises about ids to it.
+type replay struct {
+	state    map[string]string
+	lastID   string
+	number   uint64
+	building map[string]string
+	seen     map[string]bool
+}
+
+func (p *replay) apply(t *testing.T, e event) {
+	if e.hasID {
+		p.lastID = e.id
+	}
+	if e.name == "" || e.name == "again" || e.name == "reset" {
+		return
+	}
+	d := decode(t, e)
+	var number uint64
+	if e.id != "" {
+		if _, err := fmt.Sscanf(e.id[strings.Index(e.id, "-")+1:], "%d", &number); err != nil {
+			t.Errorf("id %q: %v", e.id, err)
+		}
+	}
+	if e.name == "snapshot" {
+		if d.Part == 0 {
+			p.building = map[string]string{}
+		}
+		for _, x := range d.Entries {
+			p.building[x.Topic+" "+x.Key] = fmt.Sprint(x.Body)
+		}
+		if d.Complete {
+			p.state, p.number = p.building, number
+		}
+		return
+	}
+	if p.seen[e.id] {
+		t.Errorf("id %s came twice", e.id)
+	}
+	p.seen[e.id] = true
+	if number <= p.number {
+		t.Errorf("number %d came after %d", number, p.number)
+	}
+	p.number = number
+	if d.Body == nil {
+		delete(p.state, d.Topic+" "+d.Key)
+		return
+	}
+	p.state[d.Topic+" "+d.Key] = fmt.Sprint(d.Body)
+}
+
+// Whoever connects whenever, is cut whenever, and reads however slowly, ends with the state of
+// the source as far as they may see it.
+func TestEveryoneEndsWithTheSameState(t *testing.T) {
+	const publishers, clients, changes, keys = 4, 24, 1500, 400
+	r := newRig(t, clock.RealClock{}, hub.Options{Linger: 100 * time.Millisecond})
+	r.server.Start()
+	topics := []string{"a", "b"}
+	spaces := []string{"x", "y", "z"}
+	pad := strings.Repeat("p", 500)
+	change := func(rnd *rand.Rand, i int) hub.Change {
+		topic, n := topics[rnd.IntN(2)], rnd.IntN(keys)
+		// The namespace is no part of the key, so that entries move between scopes.
+		c := hub.Change{Topic: topic, Key: fmt.Sprint(n), Scopes: []hub.Scope{pods(spaces[rnd.IntN(20)/9])}}
+		if rnd.IntN(4) > 0 {
+			c.Body = fmt.Sprint(i, pad)
+		}
+		return c
+	}
+	for i := range 2 * keys {
+		r.src.set(change(rand.New(rand.NewPCG(1, uint64(i))), i))
+	}
+	r.users["x"], r.users["y"] = may("x"), may("x", "y")
+
+	var writing, reading sync.WaitGroup
+	for p := range publishers {
+		writing.Go(func() {
+			rnd := rand.New(rand.NewPCG(2, uint64(p)))
+			for i := range changes {
+				r.src.set(change(rnd, i), change(rnd, i))
+				if rnd.IntN(20) == 0 {
+					time.Sleep(time.Duration(rnd.IntN(5)) * time.Millisecond)
+				}
+			}
+		})
+	}
+	written := make(chan struct{})
+	for i := range clients {
+		user := []string{"all", "x", "y"}[i%3]
+		reading.Go(func() { r.follow(t, user, rand.New(rand.NewPCG(3, uint64(i))), written) })
+	}
+	writing.Wait()
+	close(written)
+	reading.Wait()
+	s := r.hub.Stats()
+	t.Logf("frames %d, deliveries %d in %d writes, coalesced %d, snapshots %d, resumed %d, closed slow %d",
+		s.Frames, s.Deliveries, s.Writes, s.Coalesced, s.Snapshots, s.Resumed, s.ClosedSlow)
+	if s.Resumed == 0 || s.Snapshots == 0 {
+		t.Error("want some to be resumed and some to get a snapshot")
+	}
+}
+
+// follow connects, reads, pauses and is cut at random until all is written, and then compares.
+func (r *rig) follow(t *testing.T, user string, rnd *rand.Rand, written <-chan struct{}) {
+	p := &replay{seen: map[string]bool{}}
+	for done := false; !done; {
+		time.Sleep(time.Duration(rnd.IntN(30)) * time.Millisecond)
+		select {
+		case <-written:
+			done = true
+		default:
+		}
+		c := r.connect("topic=a&topic=b&user="+user, p.lastID)
+		if done {
+			r.settle(t, user, p, c)
+			return
+		}
+		for range rnd.IntN(300) {
+			if rnd.IntN(50) == 0 {
+				time.Sleep(time.Duration(rnd.IntN(10)) * time.Millisecond)
+			}
+			select {
+			case e, ok := <-c.events:
+				if ok {
+					p.apply(t, e)
+				}
+			case <-written:
+			}
+		}
+		c.cancel()
+	}
+}
+
+func (r *rig) settle(t *testing.T, user string, p *replay, c *conn) {
+	want := map[string]string{}
+	r.src.mu.Lock()
+	for topic, all := range r.src.topics {
+		for key, x := range all {
+			if r.user(user).sees(x.Scopes[0]) {
+				want[topic+" "+key] = fmt.Sprint(x.Body)
+			}
+		}
+	}
+	r.src.mu.Unlock()
+	for end := time.After(patience); ; {
+		select {
+		case e, ok := <-c.events:
+			if !ok {
+				t.Errorf("%s: the stream ended", user)
+				return
+			}
+			p.apply(t, e)
+		case <-end:
+			t.Errorf("%s: never had the final state (-want +got):\n%.2000s", user, cmp.Diff(want, p.state))
+			return
+		}
+		if len(c.events) == 0 && cmp.Equal(want, p.state) {
+			return
+		}
+	}
+}
+
+// The client of the package stream: through cuts, to the same state.
+func TestStreamClient(t *testing.T) {
+	r := newRig(t, clock.RealClock{}, hub.Options{Linger: 50 * time.Millisecond})
+	r.server.Start()
+	r.src.set(entry("a", "x", "0", 0), entry("a", "x", "gone", 0))
+	updated, down := make(chan struct{}, 1), make(chan error, 10)
+	var cut context.CancelFunc
+	client := &stream.Client{
+		Clock: quick{}, Down: func(err error) { down <- err },
+		Updated: func() {
+			select {
+			case updated <- struct{}{}:
+			default:
+			}
+		},
+		Get: func(ctx context.Context, lastID string) (*http.Response, error) {
+			ctx, cut = context.WithCancel(ctx)
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.server.URL+"/?topic=a", nil)
+			if err != nil {
+				return nil, err
+			}
+			req.Header.Set("Last-Event-ID", lastID)
+			return r.server.Client().Do(req)
+		},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- client.Run(ctx) }()
+	wait := func(key, want string) {
+		t.Helper()
+		for end := time.After(patience); ; {
+			if string(client.Entries()[stream.ID{Topic: "a", Key: key}].Body) == want {
+				return
+			}
+			select {
+			case <-updated:
+			case <-end:
+				t.Fatalf("never had %s=%s: %v", key, want, client.Entries())
+			}
+		}
+	}
+	wait("x/0", "0")
+	r.src.set(entry("a", "x", "0", 1), entry("a", "x", "gone", nil))
+	wait("x/0", "1")
+	wait("x/gone", "")
+	for i := range 3 {
+		cut()
+		<-down
+		r.src.set(entry("a", "x", "0", 10+i))
+		wait("x/0", fmt.Sprint(10+i))
+	}
+	if s := r.hub.Stats(); s.Resumed+s.Snapshots != 4 {
+		t.Errorf("want 4 connections, got %d resumed and %d with a snapshot", s.Resumed, s.Snapshots)
+	}
+	cancel()
+	if err := <-ended; err == nil || ctx.Err() == nil {
+		t.Errorf("want the error of the context, got %v", err)
+	}
+	for key, e := range client.Entries() {
+		if !json.Valid(e.Body) {
+			t.Errorf("%v: %q", key, e.Body)
+		}
+	}
+}
+
+// quick is a clock that does not wait for a retry.
+type quick struct{ clock.RealClock }
+
+func (q quick) NewTimer(time.Duration) clock.Timer { return q.RealClock.NewTimer(time.Millisecond) }
