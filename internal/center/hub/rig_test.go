@@ -342,7 +342,8 @@ func (r *rig) stuck(query string) net.Conn {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = c.Close() })
-	if err := c.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+	// Small enough to be full soon, and large enough to be read fast afterwards.
+	if err := c.(*net.TCPConn).SetReadBuffer(128 << 10); err != nil {
 		r.t.Fatal(err)
 	}
 	if _, err := fmt.Fprintf(c, "GET /?%s HTTP/1.1\r\nHost: center\r\n\r\n", query); err != nil {
