@@ -92,6 +92,21 @@ func TestWalkWhileEntriesMove(t *testing.T) {
 	}
 }
 
+// What a walk has not come to yet needs no place in the queue.
+func TestWalkIsNotSentTwice(t *testing.T) {
+	h, c := walker(t)
+	for i := range 600 {
+		publish(t, h, fmt.Sprint(i), "seen", i)
+	}
+	h.attach(c, "")
+	first, _ := c.part(nil)
+	publish(t, h, "599", "seen", "new")
+	publish(t, h, "0", "seen", "new")
+	if len(first) != 256 || len(c.where) != 1 {
+		t.Errorf("want 256 entries and then one that waits, got %d and %d", len(first), len(c.where))
+	}
+}
+
 func bodyOf(f *frame) string {
 	_, body, _ := strings.Cut(string(f.data), `"body":`)
 	return strings.TrimSuffix(body, "}")

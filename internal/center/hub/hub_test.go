@@ -76,6 +76,26 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// What is published together is written together, also when it is of several topics.
+func TestTogether(t *testing.T) {
+	r := startRig(t)
+	c := r.connect("topic=a&topic=b", "")
+	c.want("", "snapshot")
+	for range 20 {
+		before := r.hub.Stats().Writes
+		var changes []hub.Change
+		for i := range 50 {
+			changes = append(changes, entry([]string{"a", "b"}[i%2], "x", strconv.Itoa(i), before))
+		}
+		r.src.set(changes...)
+		c.want(names("change", 50)...)
+		eventually(t, "it is counted", func() bool { return r.hub.Stats().Writes > before })
+		if got := r.hub.Stats().Writes - before; got != 1 {
+			t.Fatalf("want 1 write, got %d", got)
+		}
+	}
+}
+
 func TestPublishRefuses(t *testing.T) {
 	r := startRig(t)
 	r.connect("topic=a", "").want("", "snapshot")
@@ -200,6 +220,14 @@ func TestHeartbeat(t *testing.T) {
 	}
 	c.Step(14 * time.Second)
 	s.quiet()
+	r.src.set(entry("a", "x", "one", 1)) // Nobody needs to be told that the stream lives.
+	s.want("change")
+	c.Step(14 * time.Second)
+	s.quiet()
+	c.Step(time.Second)
+	if e, _ := s.next(); !e.comment {
+		t.Errorf("want a comment, got %+v", e)
+	}
 }
 
 // Over HTTP/2 a write deadline that passes ends a stream though nothing is being written.

@@ -224,7 +224,7 @@ func (r *rig) ask(query, lastID string) (*http.Response, func()) {
 
 func (r *rig) connect(query, lastID string) *conn {
 	r.t.Helper()
-	resp, cancel := r.ask(query, lastID)
+	resp, cancel := r.ask(query, lastID) //nolint:bodyclose // The stream's cancel closes it.
 	if resp.StatusCode != http.StatusOK {
 		r.t.Fatalf("get %s: status %d", query, resp.StatusCode)
 	}
@@ -344,6 +344,9 @@ func (r *rig) stuck(query string) net.Conn {
 	r.t.Cleanup(func() { _ = c.Close() })
 	// Small enough to be full soon, and large enough to be read fast afterwards.
 	if err := c.(*net.TCPConn).SetReadBuffer(128 << 10); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := c.SetReadDeadline(time.Now().Add(3 * patience)); err != nil {
 		r.t.Fatal(err)
 	}
 	if _, err := fmt.Fprintf(c, "GET /?%s HTTP/1.1\r\nHost: center\r\n\r\n", query); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -58,11 +59,12 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 			return bytes.TrimRight(part, "\r\n"), nil
 		}
 		line = append(line, part...)
-		switch err {
-		case nil:
+		switch {
+		case err == nil:
 			return bytes.TrimRight(line, "\r\n"), nil
-		case bufio.ErrBufferFull:
-		case io.EOF:
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF):
+			// A stream has no end of its own.
 			return nil, io.ErrUnexpectedEOF
 		default:
 			return nil, err
