@@ -237,7 +237,7 @@ func (st *stream) deltas() bool {
 
 func (st *stream) flush() {
 	if st.out.flush() {
-		st.hub.counts.writes.Add(1)
 		st.beat.Reset(st.hub.options.Heartbeat)
+		st.hub.counts.writes.Add(1)
 	}
 }
