@@ -29,7 +29,7 @@ type server struct {
 	token  func(string) authenticationv1.TokenReviewStatus
 	rights func(authorizationv1.SubjectAccessReviewSpec) authorizationv1.SubjectAccessReviewStatus
 
-	tokenReviews, accessReviews int
+	tokenReviews, accessReviews, hanging int
 
 	config *rest.Config
 }
@@ -74,6 +74,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	hang, down, only := s.hang, s.down, s.only
 	s.mu.Unlock()
 	if hang != nil {
+		s.set(func() { s.hanging++ })
 		select {
 		case <-hang:
 		case <-req.Context().Done():

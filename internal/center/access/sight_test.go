@@ -177,6 +177,73 @@ func TestClosesWhenNobodyAnswers(t *testing.T) {
 	}
 }
 
+// Sees looks at the age of an answer itself, and does not rely on a round that may hang.
+func TestOldYesIsNoneEvenWhileARoundHangs(t *testing.T) {
+	for _, right := range []string{"pods/shop", "pods/"} {
+		t.Run(right, func(t *testing.T) {
+			s := newServer(t)
+			s.grants(right)
+			r, clock := newReviewer(t, s.config, access.Options{DecideWithin: 50 * time.Millisecond})
+			sight := follow(t, r)
+			if !sight.Sees(pods("shop")) {
+				t.Fatal("not seen at first")
+			}
+			s.set(func() { s.down, s.only = status(500, "InternalError"), true })
+			tokens, _ := s.counts()
+			eventually(t, "the timer of the next round", clock.HasWaiters)
+			clock.Step(30 * time.Second)
+			eventually(t, "a round that renews the token alone", func() bool { n, _ := s.counts(); return n > tokens && clock.HasWaiters() })
+			s.set(func() { s.hang = make(chan struct{}) })
+			clock.Step(20 * time.Second)
+			eventually(t, "the next round to hang", func() (hangs bool) {
+				s.set(func() { hangs = s.hanging > 0 })
+				return hangs
+			})
+			if !sight.Sees(pods("shop")) {
+				t.Error("not seen after 50 s")
+			}
+			clock.Step(11 * time.Second)
+			if sight.Sees(pods("shop")) {
+				t.Error("seen after 61 s")
+			}
+			if closed(sight.Revoked()) {
+				t.Error("closed already, so this shows nothing")
+			}
+		})
+	}
+}
+
+// A stream stays open, so it may not begin with answers that are nearly too old.
+func TestStreamsBeginWithYoungAnswers(t *testing.T) {
+	s := newServer(t)
+	s.grants("pods/shop")
+	r, clock := newReviewer(t, s.config, access.Options{})
+	token := access.NewToken("alices")
+	user, err := r.Authenticate(t.Context(), token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shop := access.Attributes{Verb: "list", Resource: "pods", Namespace: "shop"}
+	if yes, err := r.Allowed(t.Context(), user, shop); !yes || err != nil {
+		t.Fatalf("got %t, %v", yes, err)
+	}
+	clock.Step(11 * time.Second)
+	s.grants()
+	if yes, err := r.Allowed(t.Context(), user, shop); !yes || err != nil {
+		t.Fatalf("a single request takes the kept answer: got %t, %v", yes, err)
+	}
+	if follow(t, r).Sees(pods("shop")) {
+		t.Error("the stream took an answer of 11 s")
+	}
+	s.set(func() {
+		s.token = func(string) authenticationv1.TokenReviewStatus { return authenticationv1.TokenReviewStatus{} }
+	})
+	clock.Step(11 * time.Second)
+	if _, err := r.Follow(t.Context(), token); !errors.Is(err, access.ErrNotValid) {
+		t.Errorf("the stream took a token that was valid 11 s ago: %v", err)
+	}
+}
+
 // Whatever fails and whenever: nothing is seen more than 60 s after the right to it ended.
 func TestNeverSeenLongerThanTheBound(t *testing.T) {
 	for seed := range uint64(30) {
@@ -204,7 +271,7 @@ func TestNeverSeenLongerThanTheBound(t *testing.T) {
 						s.grants()
 					}
 				case 1:
-					s.set(func() { s.down = status(503, "ServiceUnavailable") })
+					s.set(func() { s.down, s.only = status(503, "ServiceUnavailable"), random.IntN(2) == 0 })
 				case 2, 3:
 					s.set(func() { s.down = nil })
 				}
