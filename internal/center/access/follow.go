@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,7 +122,8 @@ func (s *Sight) renewUser(ctx context.Context) error {
 	return nil
 }
 
-// oldest returns the scopes that are due, those whose answer is oldest first.
+// oldest returns the scopes that are due, those whose answer is oldest first. Streams of one
+// user come to the same order, and so share the reviews of a round.
 func (s *Sight) oldest(due func(Scope, verdict) bool) []Scope {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -131,6 +133,9 @@ func (s *Sight) oldest(due func(Scope, verdict) bool) []Scope {
 			scopes = append(scopes, scope)
 		}
 	}
-	slices.SortFunc(scopes, func(a, b Scope) int { return s.scopes[a].asked.Compare(s.scopes[b].asked) })
+	slices.SortFunc(scopes, func(a, b Scope) int {
+		return cmp.Or(s.scopes[a].asked.Compare(s.scopes[b].asked), cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Group, b.Group))
+	})
 	return scopes
 }
