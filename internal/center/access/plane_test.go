@@ -314,60 +314,6 @@ func (w *world) calls(t *testing.T) {
 	}
 }
 
-func (w *world) openStream(t *testing.T) {
-	token := w.serviceAccount(t, "stream", "bob")
-	w.clusterRole(t, "stream-reader", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}})
-	w.bind(t, "stream-reader", subject("stream", "bob"), "stream")
-	bob, right := w.impersonate("stream", "bob"), authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods", Namespace: "stream"}
-	w.waitFor(t, "the right of bob", bob, right, true)
-
-	r, clock := newReviewer(t, w.center, access.Options{})
-	sight, err := r.Follow(t.Context(), token)
-	if err != nil {
-		t.Fatal(err)
-	}
-	here := access.Scope{Resource: "pods", Namespace: "stream"}
-	if !sight.Sees(here) {
-		t.Fatal("not seen at first")
-	}
-	round := func(want bool) {
-		t.Helper()
-		eventually(t, "the timer of the next round", clock.HasWaiters)
-		clock.Step(30 * time.Second)
-		eventually(t, "the change", func() bool { return closed(sight.Changed()) })
-		if got := sight.Sees(here); got != want {
-			t.Errorf("sees is %t, want %t", got, want)
-		}
-	}
-	if err := w.admin.RbacV1().RoleBindings("stream").Delete(t.Context(), "stream-reader-bob", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.waitFor(t, "the right of bob to go", bob, right, false)
-	if !sight.Sees(here) {
-		t.Error("noticed before the clock moved, so the next step shows nothing")
-	}
-	round(false)
-	w.bind(t, "stream-reader", subject("stream", "bob"), "stream")
-	w.waitFor(t, "the right of bob to come back", bob, right, true)
-	round(true)
-
-	if err := w.admin.CoreV1().ServiceAccounts("stream").Delete(t.Context(), "bob", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	for !closed(sight.Revoked()) {
-		if time.Since(began) > 30*time.Second {
-			t.Fatal("the account is gone for 30 s, and its stream is open")
-		}
-		clock.Step(11 * time.Second)
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Logf("the API server forgot the token %s after its account was deleted", time.Since(began).Round(100*time.Millisecond))
-	if !errors.Is(sight.Err(), access.ErrNotValid) || sight.Sees(here) {
-		t.Errorf("got %v", sight.Err())
-	}
-}
-
 func (w *world) callersOwnToken(t *testing.T) {
 	token := w.serviceAccount(t, "own", "carol")
 	r, _ := newReviewer(t, w.center, access.Options{})
