@@ -241,3 +241,34 @@ func some(r *rand.Rand, labels func() map[string]string) anything {
 	}
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels()}, Spec: use}
 }
+
+// TestNotAdopted is a pod of a Job that is gone: all Jobs were read, so a CronJob whose name
+// fits is not its own.
+func TestNotAdopted(t *testing.T) {
+	pod, cron := tick("x-1"), &batchv1.CronJob{ObjectMeta: meta("x")}
+	kind(pod)
+	kind(cron)
+	v := view.Group(view.GroupInput{Kind: "HelmRelease", Namespace: "demo", Name: "shop", Objects: []runtime.Object{cron, pod}, Whole: []string{"Job"}, Now: scene.Now})
+	if diff := cmp.Diff("CronJob/x Healthy\n", drawn(v.Components[0].Tree, "")); diff != "" {
+		t.Errorf("tree (-want +got):\n%s", diff)
+	}
+}
+
+// TestFirstCause is a pod with two causes: the more important one is said at it.
+func TestFirstCause(t *testing.T) {
+	s := newShop()
+	s.LacksImage("web")
+	for _, p := range s.Pods("web") {
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: "side", RestartCount: 9,
+			State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", FinishedAt: scene.Before(0)}}})
+	}
+	v := view.Of(s.Input())
+	web := v.Component("web")
+	if n := len(web.Causes); n != 2 {
+		t.Fatalf("%d causes, want two: %v", n, web.Causes)
+	}
+	if got := drawn(web.Tree, ""); !strings.Contains(got, "x0k4z Degraded: "+web.Causes[0].Sentence) {
+		t.Errorf("the first cause is %q, the tree:\n%s", web.Causes[0].Sentence, got)
+	}
+}
