@@ -41,6 +41,9 @@ type Sight struct {
 	until   time.Time // from then on the user is not known to be one
 	retryAt time.Time // until then nobody waits for an answer
 	err     error     // why it has ended
+	// later are scopes that were glanced at, and deciding says that somebody decides them.
+	later    []Scope
+	deciding bool
 }
 
 // verdict is an answer about a scope. Without a time it is one that could not be had: nobody
@@ -113,6 +116,41 @@ func (s *Sight) Sees(scope Scope) bool {
 	}
 	yes, _ := s.known(scope)
 	return yes
+}
+
+// Glance is Sees for who must not wait. Of what is not decided yet it says no and has it decided
+// in the background; [Sight.Changed] tells when the answer is yes.
+func (s *Sight) Glance(scope Scope) bool {
+	if yes, decided := s.known(scope); decided {
+		return yes
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, asked := s.scopes[scope]; asked || s.err != nil {
+		return false
+	}
+	s.note(scope)
+	s.later = append(s.later, scope)
+	if !s.deciding {
+		s.deciding = true
+		go s.decide()
+	}
+	return false
+}
+
+// decide asks about what was glanced at, all that came together at once. What fails is asked
+// again in the next round.
+func (s *Sight) decide() {
+	for {
+		s.mu.Lock()
+		scopes := s.later
+		s.later, s.deciding = nil, len(scopes) > 0
+		s.mu.Unlock()
+		if len(scopes) == 0 {
+			return
+		}
+		_ = s.Prefetch(s.ctx, scopes) // it has noted what it could not decide
+	}
 }
 
 // known looks up what was decided. A yes that is too old is not known any more; a no stays,
@@ -232,10 +270,15 @@ func (s *Sight) want(scopes ...Scope) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, scope := range scopes {
-		for _, sc := range []Scope{scope.everywhere(), scope} {
-			if _, ok := s.scopes[sc]; !ok && s.err == nil {
-				s.scopes[sc] = verdict{}
-			}
+		s.note(scope)
+	}
+}
+
+// note is want for who holds the lock.
+func (s *Sight) note(scope Scope) {
+	for _, sc := range []Scope{scope.everywhere(), scope} {
+		if _, ok := s.scopes[sc]; !ok && s.err == nil {
+			s.scopes[sc] = verdict{}
 		}
 	}
 }

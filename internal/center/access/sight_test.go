@@ -397,3 +397,31 @@ func BenchmarkSees(b *testing.B) {
 		sight.Sees(scope)
 	}
 }
+
+// Glance never waits: what it does not know is decided meanwhile, with few questions, and told.
+func TestGlance(t *testing.T) {
+	s := newServer(t)
+	s.grants("pods/shop")
+	r, _ := newReviewer(t, s.config, access.Options{})
+	sight := follow(t, r)
+	hang := make(chan struct{})
+	s.set(func() { s.hang = hang })
+	for range 100 { // while the API server does not answer
+		if sight.Glance(pods("shop")) || sight.Glance(pods("other")) {
+			t.Fatal("seen before it was decided")
+		}
+	}
+	s.set(func() { s.hang = nil })
+	close(hang)
+	select {
+	case <-sight.Changed():
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody was told")
+	}
+	if !sight.Glance(pods("shop")) || sight.Glance(pods("other")) {
+		t.Error("not as decided")
+	}
+	if _, rights := s.counts(); rights != 3 { // everywhere, and each
+		t.Errorf("%d questions", rights)
+	}
+}
