@@ -84,7 +84,6 @@ func isForeign(o metav1.Object) bool {
 
 // want follows a kind where the center looks.
 func (c *Core) want(holder string, kind registry.Kind) {
-	c.resources.add(kind)
 	if kind.Global {
 		c.Registry.Want(holder, kind, "")
 		return
@@ -97,7 +96,6 @@ func (c *Core) want(holder string, kind registry.Kind) {
 // inhabited follows ConfigMaps where there are applications.
 func (c *Core) inhabited(namespace string, inhabited bool) {
 	kind := model.ConfigMaps()
-	c.resources.add(kind)
 	if inhabited {
 		c.Registry.Want("applications", kind, namespace)
 	} else {
@@ -126,9 +124,18 @@ func (c *Core) Run(ctx context.Context) {
 type resources struct {
 	mu    sync.RWMutex
 	kinds map[schema.GroupKind]registry.Kind
+	// own are the resources of kinds that are Kubernetes' own, or ours.
+	own map[string]schema.GroupResource
 }
 
-func newResources() *resources { return &resources{kinds: map[schema.GroupKind]registry.Kind{}} }
+func newResources() *resources {
+	r := &resources{kinds: map[schema.GroupKind]registry.Kind{}, own: map[string]schema.GroupResource{}}
+	for _, k := range append(model.Kinds(), model.ConfigMaps()) {
+		r.kinds[k.GroupKind()] = k
+		r.own[k.Kind] = schema.GroupResource{Group: k.Group, Resource: k.Resource}
+	}
+	return r
+}
 
 func (r *resources) add(k registry.Kind) {
 	r.mu.Lock()

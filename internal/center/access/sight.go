@@ -153,6 +153,19 @@ func (s *Sight) decide() {
 	}
 }
 
+// Verdicts are what was decided so far.
+func (s *Sight) Verdicts() map[Scope]bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := make(map[Scope]bool, len(s.scopes))
+	for scope, v := range s.scopes {
+		if v.decided() {
+			out[scope] = v.yes
+		}
+	}
+	return out
+}
+
 // known looks up what was decided. A yes that is too old is not known any more; a no stays,
 // because it shows nothing.
 func (s *Sight) known(scope Scope) (yes, decided bool) {

@@ -5,12 +5,14 @@ import "sync/atomic"
 // Stats counts what a Reviewer has done since it was made.
 type Stats struct {
 	// TokenReviews and AccessReviews are requests to the API server.
-	TokenReviews, AccessReviews uint64
+	TokenReviews  uint64 `json:"tokenReviews"`
+	AccessReviews uint64 `json:"accessReviews"`
 	// Cached are questions that were answered from memory, Joined those that waited for a review
 	// which somebody else had begun.
-	Cached, Joined uint64
+	Cached uint64 `json:"cached"`
+	Joined uint64 `json:"joined"`
 	// Errors are questions without an answer.
-	Errors uint64
+	Errors uint64 `json:"errors"`
 }
 
 type counters struct {

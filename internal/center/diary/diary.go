@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/holdfast-dev/holdfast/internal/answer"
 	"github.com/holdfast-dev/holdfast/internal/fields"
 )
 
@@ -28,9 +29,9 @@ const (
 
 // Entry is something that happened.
 type Entry struct {
-	Time   time.Time `json:"time"`
-	What   string    `json:"what"`
-	Object Object    `json:"object"`
+	Time   time.Time     `json:"time"`
+	What   string        `json:"what"`
+	Object answer.Object `json:"object"`
 	// By is who did it, as far as the API server recorded it.
 	By     string         `json:"by,omitempty"`
 	Fields []fields.Field `json:"fields,omitempty"`
@@ -39,15 +40,6 @@ type Entry struct {
 	Sentence string `json:"sentence,omitempty"`
 	// Last is how a pod was when it ended.
 	Last *LastState `json:"last,omitempty"`
-}
-
-// Object names an object.
-type Object struct {
-	Group     string `json:"group,omitempty"`
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-	UID       string `json:"uid,omitempty"`
 }
 
 // LastState is how a pod was when it was seen last.

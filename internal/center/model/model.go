@@ -31,7 +31,7 @@ func (r Ref) IsOurs() bool { return r.Kind != view.KindHelmRelease && r.Kind != 
 
 // Record is an application as it is now. It is never changed, only replaced.
 type Record struct {
-	Ref
+	Ref Ref
 	view.View
 	// Created is when it came, or the oldest of its objects.
 	Created time.Time

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/holdfast-dev/holdfast/internal/answer"
 	"github.com/holdfast-dev/holdfast/internal/center/diary"
 	"github.com/holdfast-dev/holdfast/internal/center/store"
 	"github.com/holdfast-dev/holdfast/internal/explain"
@@ -106,9 +107,9 @@ func writer(obj runtime.Object) string {
 	return newest.Manager
 }
 
-func objectOf(e *store.Entry) diary.Object {
+func objectOf(e *store.Entry) answer.Object {
 	k := e.Kind()
-	out := diary.Object{Group: k.Group, Kind: k.Kind, Namespace: e.Namespace, Name: e.Name}
+	out := answer.Object{Group: k.Group, Kind: k.Kind, Namespace: e.Namespace, Name: e.Name}
 	if o, err := meta.Accessor(e.Object); err == nil {
 		out.UID = string(o.GetUID())
 	}
@@ -122,7 +123,7 @@ func (m *Model) note(before, after *Record) {
 	}
 	write := func(what string, o explain.Object, code, sentence string) {
 		m.Diary.Write(after.Ref.String(), diary.Entry{What: what, Code: code, Sentence: sentence,
-			Object: diary.Object{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: string(o.UID)}})
+			Object: answer.ObjectOf(o)})
 	}
 	for _, c := range after.Causes {
 		if !hasCause(before.Causes, c) {
@@ -136,7 +137,11 @@ func (m *Model) note(before, after *Record) {
 	}
 	if before.Health != after.Health || before.Ready != after.Ready {
 		self := explain.Object{Kind: after.Ref.Kind, Namespace: after.Ref.Namespace, Name: after.Ref.Name}
-		write(diary.Health, self, string(after.Health), after.Message)
+		sentence := after.Message
+		if !after.Ref.IsOurs() {
+			sentence = "" // it is about objects that not everybody may see who sees the application
+		}
+		write(diary.Health, self, string(after.Health), sentence)
 	}
 }
 

@@ -8,18 +8,19 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // Bare is an object of which only that it is there is worth keeping.
-type Bare struct {
-	metav1.TypeMeta
-	metav1.ObjectMeta
-}
+type Bare metav1.PartialObjectMetadata
+
+// GetObjectKind says which kind it is of.
+func (b *Bare) GetObjectKind() schema.ObjectKind { return &b.TypeMeta }
 
 // DeepCopyObject makes it an object of the API.
 func (b *Bare) DeepCopyObject() runtime.Object {
-	return &Bare{TypeMeta: b.TypeMeta, ObjectMeta: *b.ObjectMeta.DeepCopy()}
+	return (*Bare)((*metav1.PartialObjectMetadata)(b).DeepCopy())
 }
 
 // UID is a UID in 16 bytes instead of 52: there may be very many.

@@ -151,7 +151,8 @@ func TestNothingNewIsNoChange(t *testing.T) {
 
 func TestUID(t *testing.T) {
 	a, b := uid("8a7d1c2e-0000-4000-8000-0123456789ab"), uid("8a7d1c2e-0000-4000-8000-0123456789ac")
-	if a == b || uid("x") == uid("y") || uid("x") != uid("x") {
+	x, again, y := uid("x"), uid("x"), uid("y")
+	if a == b || x == y || x != again {
 		t.Error("UIDs are mixed up")
 	}
 }

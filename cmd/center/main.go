@@ -1,0 +1,158 @@
+// Command center runs the application center: it shows every application of a cluster, live.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+
+	"github.com/holdfast-dev/holdfast/internal/center"
+	"github.com/holdfast-dev/holdfast/internal/center/access"
+	"github.com/holdfast-dev/holdfast/internal/center/hub"
+	"github.com/holdfast-dev/holdfast/internal/center/web"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+// options are the flags.
+type options struct {
+	address, healthAddress string
+	certificates           string
+	namespaces             string
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.address, "listen", ":8443", "address of the API and the page")
+	flag.StringVar(&o.healthAddress, "health-listen", ":8081", "address of /healthz and /readyz")
+	flag.StringVar(&o.certificates, "cert-dir", "", "folder with tls.crt and tls.key, read again when they change; without it a certificate is made at every start")
+	flag.StringVar(&o.namespaces, "namespaces", "", "namespaces to follow, separated by commas; all if empty")
+	flag.Parse()
+	log := logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, nil))
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, log, o)
+	stop()
+	if err != nil {
+		log.Error(err, "The center ended")
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, log logr.Logger, o options) error {
+	cfg, err := config.GetConfig()
+	if err != nil {
+		return fmt.Errorf("find the API server: %w", err)
+	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.UserAgent = "holdfast-center/" + version
+	var namespaces []string
+	if o.namespaces != "" {
+		namespaces = strings.Split(o.namespaces, ",")
+	}
+	c, err := center.NewCenter(center.Options{Config: cfg, Namespaces: namespaces}, access.Options{}, hub.Options{}, version)
+	if err != nil {
+		return err
+	}
+	certificate, err := certificates(ctx, log, o.certificates)
+	if err != nil {
+		return err
+	}
+	api := web.NewHTTPServer(c.Handler())
+	api.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate}
+	health := web.NewHTTPServer(probes(c))
+	var all sync.WaitGroup
+	defer all.Wait()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	all.Go(func() { c.Run(ctx) })
+	for _, s := range []struct {
+		*http.Server
+		address string
+	}{{api, o.address}, {health, o.healthAddress}} {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
+		if err != nil {
+			return fmt.Errorf("listen on %s: %w; is another one running?", s.address, err)
+		}
+		all.Go(func() { cancel(serve(s.Server, listener)) })
+	}
+	log.Info("The center is listening", "address", o.address, "version", version)
+	<-ctx.Done()
+	// Streams are told to come again; other requests may finish.
+	end, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer done()
+	if err := errors.Join(api.Shutdown(end), health.Shutdown(end)); err != nil {
+		log.Info("Some requests did not end in time", "error", err.Error())
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+// serve serves until the server is shut down.
+func serve(s *http.Server, l net.Listener) error {
+	var err error
+	if s.TLSConfig != nil {
+		err = s.ServeTLS(l, "", "")
+	} else {
+		err = s.Serve(l)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+}
+
+// probes say that it runs, and that it has read everything once.
+func probes(c *center.Center) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !c.Ready() {
+			http.Error(w, "not everything is read yet", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ok")
+	})
+	return mux
+}
+
+// certificates are those of a folder, or one that is made now.
+func certificates(ctx context.Context, log logr.Logger, dir string) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	if dir == "" {
+		made, err := selfSigned()
+		if err != nil {
+			return nil, fmt.Errorf("make a certificate: %w", err)
+		}
+		log.Info("The certificate is made by the center itself; give it one that your browser knows with --cert-dir")
+		return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return made, nil }, nil
+	}
+	w, err := certwatcher.New(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate in %s: %w", dir, err)
+	}
+	go func() { _ = w.Start(ctx) }()
+	return w.GetCertificate, nil
+}

@@ -1,0 +1,64 @@
+package center
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"k8s.io/utils/clock"
+
+	"github.com/holdfast-dev/holdfast/internal/center/access"
+	"github.com/holdfast-dev/holdfast/internal/center/feed"
+	"github.com/holdfast-dev/holdfast/internal/center/hub"
+	"github.com/holdfast-dev/holdfast/internal/center/model"
+	"github.com/holdfast-dev/holdfast/internal/center/web"
+)
+
+// Center is a core with everything that people reach it by.
+type Center struct {
+	*Core
+	Hub      *hub.Hub
+	Reviewer *access.Reviewer
+	server   *web.Server
+}
+
+// NewCenter puts a center together. It does nothing before Run.
+func NewCenter(o Options, a access.Options, h hub.Options, version string) (*Center, error) {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	var f *feed.Feed
+	o.Published = func(before, after *model.Record) { f.Published(before, after) }
+	core, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	reviewer, err := access.New(o.Config, a)
+	if err != nil {
+		return nil, fmt.Errorf("check callers: %w", err)
+	}
+	r := rights{core.resources}
+	f = feed.New(core.Model, r)
+	c := &Center{Core: core, Reviewer: reviewer, Hub: hub.New(f, clock.RealClock{}, h)}
+	f.Into(c.Hub)
+	c.server = &web.Server{
+		Model: core.Model, Store: core.Store, Registry: core.Registry, Diary: core.Diary, Hub: c.Hub, Rights: r, Reviewer: reviewer,
+		Version: version, Started: o.Clock.Now(),
+	}
+	return c, nil
+}
+
+// Handler is the HTTP API.
+func (c *Center) Handler() http.Handler { return c.server.Handler() }
+
+// Run runs everything until the context ends.
+func (c *Center) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() { c.Core.Run(ctx) })
+	all.Go(func() { c.Hub.Run(ctx) })
+	all.Wait()
+}
+
+// Ready says that everything was read once: before, applications would seem to be missing.
+func (c *Center) Ready() bool { return len(c.Registry.Informers()) > 0 && c.Registry.Synced() }

@@ -1,0 +1,188 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/internal/answer"
+	"github.com/holdfast-dev/holdfast/internal/center/access"
+	"github.com/holdfast-dev/holdfast/internal/center/hub"
+	"github.com/holdfast-dev/holdfast/internal/center/model"
+	"github.com/holdfast-dev/holdfast/internal/center/registry"
+	"github.com/holdfast-dev/holdfast/internal/explain"
+	"github.com/holdfast-dev/holdfast/internal/health"
+	"github.com/holdfast-dev/holdfast/internal/view"
+)
+
+// List is a page of applications.
+type List struct {
+	Items []Item `json:"items"`
+	// Total is how many match, and Counts how many of them there are of each health.
+	Total  int            `json:"total"`
+	Counts map[string]int `json:"counts"`
+	// Continue asks for the next page; empty after the last.
+	Continue string `json:"continue,omitempty"`
+	// Stale are the resources of which not everything is heard now.
+	Stale []string `json:"stale,omitempty"`
+}
+
+// Item is an application of a list, and why it is not ready, if the caller may see that.
+type Item struct {
+	answer.Summary
+	Why *answer.Cause `json:"why,omitempty"`
+}
+
+const (
+	defaultPage = 50
+	maxPage     = 500
+)
+
+// query is what a list is asked for.
+type query struct {
+	namespace, kind, text string
+	health                []string
+	order                 string
+	limit                 int
+	after                 string
+}
+
+func parseQuery(v url.Values) (query, error) {
+	q := query{namespace: v.Get("namespace"), kind: v.Get("kind"), text: strings.ToLower(v.Get("q")), order: v.Get("sort"), limit: defaultPage, after: v.Get("continue")}
+	if h := v.Get("health"); h != "" {
+		q.health = strings.Split(h, ",")
+	}
+	if orders[cmp.Or(q.order, "name")] == nil {
+		return q, fmt.Errorf("sort=%s is not known; use name, health, created or since", q.order)
+	}
+	if l := v.Get("limit"); l != "" {
+		n, err := strconv.Atoi(l)
+		if err != nil || n < 1 || n > maxPage {
+			return q, fmt.Errorf("limit=%s is not a number from 1 to %d", l, maxPage)
+		}
+		q.limit = n
+	}
+	return q, nil
+}
+
+func (q query) matches(r *model.Record) bool {
+	return (q.namespace == "" || r.Ref.Namespace == q.namespace) && (q.kind == "" || strings.EqualFold(r.Ref.Kind, q.kind)) &&
+		(len(q.health) == 0 || slices.Contains(q.health, string(r.Health))) &&
+		(q.text == "" || strings.Contains(strings.ToLower(r.Ref.Namespace+"/"+r.Ref.Name), q.text))
+}
+
+// severity puts what needs somebody first.
+var severity = map[health.Status]int{health.Degraded: 0, view.Waiting: 1, health.Progressing: 2, health.Unknown: 3, health.Suspended: 4, health.Healthy: 5}
+
+// orders are how lists can be sorted. What is equal stays in the order of names.
+var orders = map[string]func(a, b *model.Record) int{
+	"name":    func(*model.Record, *model.Record) int { return 0 },
+	"health":  func(a, b *model.Record) int { return cmp.Compare(severity[a.Health], severity[b.Health]) },
+	"created": func(a, b *model.Record) int { return b.Created.Compare(a.Created) },
+	"since":   func(a, b *model.Record) int { return b.Since.Compare(a.Since) },
+}
+
+func (s *Server) list(w http.ResponseWriter, r *http.Request) {
+	q, err := parseQuery(r.URL.Query())
+	if err != nil {
+		fail(w, http.StatusBadRequest, "BadRequest", err.Error())
+		return
+	}
+	v := s.sight(r)
+	all, err := s.visible(r, v, q)
+	if err != nil {
+		access.Refuse(w, r, err)
+		return
+	}
+	out := List{Items: []Item{}, Total: len(all), Counts: map[string]int{}, Stale: s.stale()}
+	for _, rec := range all {
+		out.Counts[string(rec.Health)]++
+	}
+	slices.SortStableFunc(all, orders[cmp.Or(q.order, "name")])
+	begin := 0
+	if q.after != "" { // an application that went meanwhile begins the page anew
+		begin = slices.IndexFunc(all, func(rec *model.Record) bool { return rec.Ref.String() == q.after }) + 1
+	}
+	page := all[begin:min(begin+q.limit, len(all))]
+	if begin+q.limit < len(all) {
+		out.Continue = page[len(page)-1].Ref.String()
+	}
+	if err := v.decide(r, s.whyScopes(page)); err != nil {
+		access.Refuse(w, r, err)
+		return
+	}
+	for _, rec := range page {
+		out.Items = append(out.Items, Item{Summary: answer.SummaryOf(rec.View, rec.Created), Why: s.firstCause(v, rec)})
+	}
+	write(w, http.StatusOK, out)
+}
+
+// visible are the applications that match and that the caller may see.
+func (s *Server) visible(r *http.Request, v sight, q query) ([]*model.Record, error) {
+	var all []*model.Record
+	var scopes []hub.Scope
+	asked := map[hub.Scope]bool{}
+	for _, rec := range s.Model.All() {
+		if !q.matches(rec) {
+			continue
+		}
+		all = append(all, rec)
+		for _, sc := range s.Rights.Application(rec) {
+			if !asked[sc] {
+				asked[sc] = true
+				scopes = append(scopes, sc)
+			}
+		}
+	}
+	if err := v.decide(r, scopes); err != nil {
+		return nil, err
+	}
+	seen := make(map[hub.Scope]bool, len(scopes))
+	for _, sc := range scopes {
+		seen[sc] = v.sees(sc)
+	}
+	return slices.DeleteFunc(all, func(rec *model.Record) bool {
+		return !slices.ContainsFunc(s.Rights.Application(rec), func(sc hub.Scope) bool { return seen[sc] })
+	}), nil
+}
+
+func (s *Server) whyScopes(page []*model.Record) []hub.Scope {
+	var out []hub.Scope
+	for _, rec := range page {
+		if c := first(rec); c != nil {
+			out = append(out, s.Rights.Object(c.Object))
+		}
+	}
+	return out
+}
+
+func first(rec *model.Record) *explain.Cause {
+	for i := range rec.Causes {
+		if rec.Causes[i].Severity == explain.Error {
+			return &rec.Causes[i]
+		}
+	}
+	return nil
+}
+
+func (s *Server) firstCause(v sight, rec *model.Record) *answer.Cause {
+	if c := first(rec); c != nil && v.object(c.Object) {
+		return new(answer.CauseOf(*c))
+	}
+	return nil
+}
+
+// stale are the resources of which not everything is heard.
+func (s *Server) stale() []string {
+	var out []string
+	for _, i := range s.Registry.Informers() {
+		if i.State == registry.Stale || i.State == registry.Syncing {
+			out = append(out, i.Key.String())
+		}
+	}
+	return out
+}

@@ -1,0 +1,228 @@
+package center
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/answer"
+	"github.com/holdfast-dev/holdfast/internal/center/access"
+	"github.com/holdfast-dev/holdfast/internal/center/feed"
+	"github.com/holdfast-dev/holdfast/internal/center/web"
+	"github.com/holdfast-dev/holdfast/internal/testutil"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
+)
+
+// resourceOf is what kubectl would be asked about a kind.
+var resourceOf = map[string][2]string{
+	"AppStack": {appsapi.GroupVersion.Group, "appstacks"}, "Deployment": {"apps", "deployments"}, "StatefulSet": {"apps", "statefulsets"},
+	"ReplicaSet": {"apps", "replicasets"}, "Pod": {"", "pods"}, "Service": {"", "services"}, "PersistentVolumeClaim": {"", "persistentvolumeclaims"},
+	"PersistentVolume": {"", "persistentvolumes"}, "ConfigMap": {"", "configmaps"}, "Secret": {"", "secrets"}, "PodDisruptionBudget": {"policy", "poddisruptionbudgets"},
+	"ServiceAccount": {"", "serviceaccounts"}, "Node": {"", "nodes"},
+}
+
+// thing is an object that somebody was shown, and where.
+type thing struct{ way, kind, namespace, name string }
+
+// visitor is a user of the matrix.
+type visitor struct {
+	name, token string
+	kube        kubernetes.Interface
+	may         map[string]bool
+}
+
+// can is what kubectl auth can-i says.
+func (v *visitor) can(t *testing.T, kind, namespace string) bool {
+	t.Helper()
+	r, ok := resourceOf[kind]
+	if !ok {
+		t.Fatalf("nobody knows what to ask about a %s", kind)
+	}
+	key := r[0] + "/" + r[1] + "/" + namespace
+	if yes, ok := v.may[key]; ok {
+		return yes
+	}
+	review, err := v.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: r[0], Resource: r[1], Namespace: namespace}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.may[key] = review.Status.Allowed
+	return v.may[key]
+}
+
+// TestAccess lets users with rights at random look in every way, and holds what they are shown
+// against what kubectl auth can-i says of each object.
+func TestAccess(t *testing.T) {
+	users := 6
+	if os.Getenv("HOLDFAST_LONG") != "" {
+		users = 20
+	}
+	s := stage.New(t, stage.ByTag(map[string]podsim.Behavior{"crash": podsim.CrashLoop(3)}), operator.Options{Fast: true})
+	w := s.World(t)
+	h := open(t, s.Plane.Config, access.Options{})
+	namespaces := []string{w.NS}
+	for range 3 {
+		namespaces = append(namespaces, testutil.Namespace(t, s.Plane.Config))
+	}
+	for _, ns := range namespaces {
+		app := &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "shop"}}
+		if err := yaml.UnmarshalStrict([]byte(strings.ReplaceAll(stack, "shop/web:1", "shop/web:crash")), &app.Spec); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Create(t.Context(), app); err != nil {
+			t.Fatal(err)
+		}
+	}
+	admin := h.user("admin", w.NS, map[string][]rbacv1.PolicyRule{"": everything})
+	var all map[thing]bool
+	eventually(t, 60*time.Second, func() error {
+		all = h.shown(t, admin, namespaces)
+		ways := map[string]int{}
+		for x := range all {
+			ways[x.way]++
+		}
+		if ways["list"] != len(namespaces) || ways["why"] < len(namespaces) || ways["history"] < len(namespaces) || ways["tree"] < 50 {
+			return fmt.Errorf("not everything has happened: %v", ways)
+		}
+		return nil
+	})
+	random := rand.New(rand.NewPCG(*seed, 0)) //nolint:gosec // the same every time
+	checked, shown, wrong := 0, 0, 0
+	for i := range users {
+		v := h.visitor(t, random, s.Plane.Config, fmt.Sprint("user-", i), namespaces)
+		got := h.shown(t, v.token, namespaces)
+		for x := range all {
+			checked++
+			// An application has to be seen before anything of it is.
+			want := v.can(t, x.kind, x.namespace) && (x.way == "find" || v.can(t, "AppStack", x.namespace))
+			if got[x] {
+				shown++
+			}
+			if got[x] != want {
+				wrong++
+				t.Errorf("%s: %v shown: %t, may: %t", v.name, x, got[x], want)
+			}
+		}
+		for x := range got {
+			if !all[x] && x.way != "history" { // things happen meanwhile
+				t.Errorf("%s sees %v, which nobody else does", v.name, x)
+			}
+		}
+	}
+	t.Logf("%d users, %d objects in %d ways: %d answers, %d of them yes; mismatches with kubectl auth can-i: %d", users, len(all), 6, checked, shown, wrong)
+}
+
+// visitor is a user with rights at random.
+func (h *house) visitor(t *testing.T, random *rand.Rand, config *rest.Config, name string, namespaces []string) *visitor {
+	t.Helper()
+	rules := map[string][]rbacv1.PolicyRule{}
+	for _, ns := range append([]string{""}, namespaces...) {
+		share := 60 // percent
+		if ns == "" {
+			share = 10
+		}
+		for kind, r := range resourceOf {
+			if random.IntN(100) < share || kind == "AppStack" && ns != "" && random.IntN(4) > 0 {
+				rules[ns] = append(rules[ns], may("get,list", r[0], r[1]))
+			}
+		}
+	}
+	v := &visitor{name: name, token: h.user(name, namespaces[0], rules), may: map[string]bool{}}
+	own := rest.AnonymousClientConfig(config)
+	own.BearerToken = v.token
+	var err error
+	if v.kube, err = kubernetes.NewForConfig(own); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// shown is everything that a user is shown, in every way.
+func (h *house) shown(t *testing.T, token string, namespaces []string) map[thing]bool {
+	t.Helper()
+	out := map[thing]bool{}
+	var list web.List
+	h.ask(t, token, "/api/v1/applications?kind=AppStack", &list)
+	for _, i := range list.Items {
+		out[thing{"list", i.App.Kind, i.App.Namespace, i.App.Name}] = true
+		if i.Why != nil {
+			out[thing{"list", i.Why.Object.Kind, i.Why.Object.Namespace, i.Why.Object.Name}] = true
+		}
+	}
+	var topics []string
+	for _, ns := range namespaces {
+		path := "/api/v1/applications/AppStack/" + ns + "/shop"
+		topics = append(topics, "application/AppStack/"+ns+"/shop")
+		var tree, why answer.Application
+		var history web.History
+		h.ask(t, token, path+"/tree", &tree)
+		h.ask(t, token, path+"/why", &why)
+		h.ask(t, token, path+"/history", &history)
+		for _, c := range tree.Components {
+			nodesOf(out, "tree", c.Tree)
+		}
+		for _, c := range why.Causes {
+			out[thing{"why", c.Object.Kind, c.Object.Namespace, c.Object.Name}] = true
+		}
+		for _, e := range history.Entries {
+			out[thing{"history", e.Object.Kind, e.Object.Namespace, e.Object.Name}] = true
+		}
+	}
+	var found web.Found
+	h.ask(t, token, "/api/v1/find?image="+url.QueryEscape("shop/web:crash"), &found)
+	for _, i := range found.Items {
+		out[thing{"find", i.Kind, i.Namespace, i.Name}] = true
+	}
+	h.streamed(t, out, token, topics)
+	return out
+}
+
+func (h *house) streamed(t *testing.T, out map[thing]bool, token string, topics []string) {
+	t.Helper()
+	for _, topic := range topics { // one that is refused is not to hide the others
+		c := h.follow(token, topic)
+		time.Sleep(300 * time.Millisecond)
+		for _, e := range c.Entries() {
+			if e.Event != "node" {
+				continue
+			}
+			var n feed.Node
+			if err := json.Unmarshal(e.Body, &n); err != nil {
+				t.Fatal(err)
+			}
+			out[thing{"stream", n.Kind, n.Namespace, n.Name}] = true
+		}
+	}
+}
+
+func nodesOf(out map[thing]bool, way string, all []answer.Node) {
+	for _, n := range all {
+		out[thing{way, n.Kind, n.Namespace, n.Name}] = true
+		nodesOf(out, way, n.Children)
+	}
+}
+
+// ask is get for those who may be told that there is nothing.
+func (h *house) ask(t *testing.T, token, path string, into any) {
+	t.Helper()
+	if code := h.get(token, path, into); code != 200 && code != 404 {
+		t.Fatalf("%s: %d", path, code)
+	}
+}

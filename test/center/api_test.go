@@ -1,0 +1,311 @@
+package center
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/answer"
+	"github.com/holdfast-dev/holdfast/internal/center"
+	"github.com/holdfast-dev/holdfast/internal/center/access"
+	"github.com/holdfast-dev/holdfast/internal/center/hub"
+	"github.com/holdfast-dev/holdfast/internal/center/hub/stream"
+	"github.com/holdfast-dev/holdfast/internal/center/web"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
+)
+
+// house is a center that people reach.
+type house struct {
+	*testing.T
+	*center.Center
+	url  string
+	kube kubernetes.Interface
+}
+
+func open(t *testing.T, config *rest.Config, a access.Options) *house {
+	t.Helper()
+	c, err := center.NewCenter(center.Options{Config: config}, a, hub.Options{Clients: 6000, ClientsPerUser: 6000}, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(c.Handler())
+	server.Config.ReadHeaderTimeout = web.NewHTTPServer(nil).ReadHeaderTimeout
+	server.Start()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan struct{})
+	go func() { defer close(done); c.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done; server.Close() })
+	eventually(t, 20*time.Second, func() error {
+		if !c.Registry.Synced() || len(c.Registry.Informers()) < 20 {
+			return fmt.Errorf("not everything is read: %v", c.Registry.Informers())
+		}
+		return nil
+	})
+	return &house{T: t, Center: c, url: server.URL, kube: kube}
+}
+
+// user makes a service account with rules in namespaces, "" meaning all of them, and its token.
+func (h *house) user(name, home string, rules map[string][]rbacv1.PolicyRule) string {
+	h.Helper()
+	ctx := h.Context()
+	must := func(err error) {
+		if err != nil {
+			h.Fatal(err)
+		}
+	}
+	_, err := h.kube.CoreV1().ServiceAccounts(home).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	must(err)
+	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: home, Name: name}}
+	for ns, r := range rules {
+		meta := metav1.ObjectMeta{Name: home + "-" + name}
+		if ns == "" {
+			_, err = h.kube.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: r}, metav1.CreateOptions{})
+			must(err)
+			_, err = h.kube.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects,
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name}}, metav1.CreateOptions{})
+		} else {
+			_, err = h.kube.RbacV1().Roles(ns).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: r}, metav1.CreateOptions{})
+			must(err)
+			_, err = h.kube.RbacV1().RoleBindings(ns).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects,
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}}, metav1.CreateOptions{})
+		}
+		must(err)
+	}
+	t, err := h.kube.CoreV1().ServiceAccounts(home).CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	must(err)
+	return t.Status.Token
+}
+
+func may(verbs string, group string, resources ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{Verbs: strings.Split(verbs, ","), APIGroups: []string{group}, Resources: resources}
+}
+
+var everything = []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
+
+// get asks, and reads the answer into out.
+func (h *house) get(token, path string, out any) int {
+	h.Helper()
+	req, err := http.NewRequestWithContext(h.Context(), http.MethodGet, h.url+path, http.NoBody)
+	if err != nil {
+		h.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		h.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		h.Fatal(err)
+	}
+	if out != nil && answer.StatusCode == http.StatusOK {
+		if err := json.Unmarshal(body, out); err != nil {
+			h.Fatalf("%s: %v\n%s", path, err, body)
+		}
+	}
+	if answer.StatusCode != http.StatusOK {
+		h.Logf("%s: %d %s", path, answer.StatusCode, strings.TrimSpace(string(body)))
+	}
+	return answer.StatusCode
+}
+
+// follow keeps a stream open until the test ends.
+func (h *house) follow(token, topics string) *stream.Client {
+	c := &stream.Client{Get: func(ctx context.Context, lastID string) (*http.Response, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url+"/api/v1/stream?topics="+url.QueryEscape(topics), http.NoBody)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		if lastID != "" {
+			req.Header.Set("Last-Event-ID", lastID)
+		}
+		return http.DefaultClient.Do(req)
+	}}
+	ctx, cancel := context.WithCancel(h.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = c.Run(ctx) }()
+	h.Cleanup(func() { cancel(); <-done })
+	return c
+}
+
+// TestAPI is a day at the center: an application comes, breaks, and is seen by those who may.
+func TestAPI(t *testing.T) {
+	s := stage.New(t, stage.ByTag(map[string]podsim.Behavior{"crash": podsim.CrashLoop(3)}), operator.Options{Fast: true})
+	w := s.World(t)
+	h := open(t, s.Plane.Config, access.Options{})
+	admin := h.user("admin", w.NS, map[string][]rbacv1.PolicyRule{"": everything})
+	tenant := h.user("tenant", w.NS, map[string][]rbacv1.PolicyRule{w.NS: {may("get,list,watch", appsapi.GroupVersion.Group, "*"), may("get,list,watch", "apps", "*")}})
+	stranger := h.user("stranger", w.NS, nil)
+	app := &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "shop"}}
+	if err := yaml.UnmarshalStrict([]byte(stack), &app.Spec); err != nil {
+		t.Fatal(err)
+	}
+	path := "/api/v1/applications/AppStack/" + w.NS + "/shop"
+	live, hers := h.follow(admin, "applications,application/AppStack/"+w.NS+"/shop"), h.follow(tenant, "applications,application/AppStack/"+w.NS+"/shop")
+	if err := w.Create(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
+	w.BecomesReady(app)
+	t.Run("list", func(t *testing.T) {
+		for who, want := range map[string]int{admin: 1, tenant: 1, stranger: 0} {
+			eventually(t, 5*time.Second, func() error {
+				var list web.List
+				if code := h.get(who, "/api/v1/applications?q=shop&health=Healthy", &list); code != 200 || len(list.Items) != want || list.Total != want {
+					return fmt.Errorf("%d: %+v, want %d", code, list, want)
+				}
+				return nil
+			})
+		}
+	})
+	t.Run("tree", func(t *testing.T) {
+		var all, some answer.Application
+		h.get(admin, path+"/tree", &all)
+		h.get(tenant, path+"/tree", &some)
+		if got := kindsOf(all.Components); !slices.Contains(got, "Pod") || !slices.Contains(got, "PersistentVolumeClaim") || len(all.Hidden) > 0 {
+			t.Errorf("%v, hidden %v", got, all.Hidden)
+		}
+		if got := kindsOf(some.Components); slices.Contains(got, "Pod") || !slices.Contains(got, "Deployment") || !slices.Contains(some.Hidden, "Pod") {
+			t.Errorf("%v, hidden %v", got, some.Hidden)
+		}
+	})
+	crash := []byte(`[{"op":"replace","path":"/spec/components/1/service/image","value":"shop/web:crash"}]`)
+	if err := w.Patch(t.Context(), app, client.RawPatch(types.JSONPatchType, crash)); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("why", func(t *testing.T) {
+		eventually(t, 20*time.Second, func() error {
+			var all, some answer.Application
+			h.get(admin, path+"/why", &all)
+			h.get(tenant, path+"/why", &some)
+			if len(all.Causes) == 0 || all.Causes[0].Code != "CrashLoop" || len(some.Causes) != 0 {
+				return fmt.Errorf("%+v and %+v", all.Causes, some.Causes)
+			}
+			return nil
+		})
+	})
+	t.Run("history", func(t *testing.T) {
+		var all, some web.History
+		h.get(admin, path+"/history", &all)
+		h.get(tenant, path+"/history", &some)
+		text, _ := json.Marshal(all)
+		for _, want := range []string{`"what":"CauseOpened"`, `"code":"CrashLoop"`, `"path":"spec.components[name=web].service.image"`, `"new":"shop/web:crash"`} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("no %s in %s", want, text)
+			}
+		}
+		if text, _ := json.Marshal(some); strings.Contains(string(text), "CrashLoop") || !slices.Contains(some.Hidden, "Pod") {
+			t.Errorf("%s", text)
+		}
+	})
+	t.Run("find", func(t *testing.T) {
+		var all, some web.Found
+		h.get(admin, "/api/v1/find?image="+url.QueryEscape("shop/web:crash"), &all)
+		h.get(tenant, "/api/v1/find?image="+url.QueryEscape("shop/web:crash"), &some)
+		kinds := func(f web.Found) (out []string) {
+			for _, i := range f.Items {
+				out = append(out, i.Kind)
+			}
+			return slices.Compact(out)
+		}
+		if got := kinds(all); !slices.Equal(got, []string{"Deployment", "Pod", "ReplicaSet"}) {
+			t.Errorf("%v", got)
+		}
+		if got := kinds(some); !slices.Equal(got, []string{"Deployment", "ReplicaSet"}) {
+			t.Errorf("%v", got)
+		}
+	})
+	t.Run("stream", func(t *testing.T) {
+		eventually(t, 10*time.Second, func() error {
+			all, some := eventsOf(live), eventsOf(hers)
+			if all["why"] != 1 || all["cause"] == 0 || all["node"] < 8 || some["why"] != 0 || some["cause"] != 0 || some["application"] != 2 || some["node"] == 0 || some["node"] >= all["node"] {
+				return fmt.Errorf("%v and %v", all, some)
+			}
+			return nil
+		})
+	})
+	t.Run("who may not", func(t *testing.T) {
+		for _, p := range []string{"/api/v1/applications", path, path + "/why", path + "/tree", path + "/history", "/api/v1/find?node=n", "/api/v1/engine", "/api/v1/stream", "/api/none"} {
+			if code := h.get("", p, nil); code != http.StatusUnauthorized {
+				t.Errorf("anonymous gets %d for %s", code, p)
+			}
+			if code := h.get("nonsense", p, nil); code != http.StatusUnauthorized {
+				t.Errorf("a false token gets %d for %s", code, p)
+			}
+		}
+		for p, want := range map[string]int{path: 404, path + "/history": 404, "/api/v1/engine": 403, "/api/v1/find?x=y": 400, "/api/v1/applications?limit=0": 400, "/api/none": 404} {
+			if code := h.get(stranger, p, nil); code != want {
+				t.Errorf("a stranger gets %d for %s, want %d", code, p, want)
+			}
+		}
+	})
+	t.Run("engine", func(t *testing.T) {
+		var e web.Engine
+		if code := h.get(admin, "/api/v1/engine", &e); code != 200 || e.Applications == 0 || len(e.Informers) < 20 || e.Hub.Clients != 2 {
+			t.Errorf("%d: %+v", code, e)
+		}
+	})
+	if err := w.Delete(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("gone", func(t *testing.T) {
+		eventually(t, 20*time.Second, func() error {
+			if all := eventsOf(live); len(all) > 0 || h.get(admin, path, nil) != 404 {
+				return fmt.Errorf("still there: %v", all)
+			}
+			return nil
+		})
+	})
+}
+
+func kindsOf(components []answer.Component) []string {
+	var out []string
+	var walk func([]answer.Node)
+	walk = func(all []answer.Node) {
+		for _, n := range all {
+			out = append(out, n.Kind)
+			walk(n.Children)
+		}
+	}
+	for _, c := range components {
+		walk(c.Tree)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func eventsOf(c *stream.Client) map[string]int {
+	out := map[string]int{}
+	for _, e := range c.Entries() {
+		out[e.Event]++
+	}
+	return out
+}

@@ -1,0 +1,162 @@
+package center
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/holdfast-dev/holdfast/internal/answer"
+	"github.com/holdfast-dev/holdfast/internal/center/model"
+	"github.com/holdfast-dev/holdfast/internal/center/web"
+	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+)
+
+// TestPages reads lists and trees of a large cluster, and counts what that costs the API server.
+func TestPages(t *testing.T) {
+	applications, nodes := 1000, 300
+	if os.Getenv("HOLDFAST_LONG") != "" {
+		applications, nodes = 10_000, 1000
+	}
+	h := newHall(t, applications)
+	h.crowd(t, nodes)
+	tree := "/api/v1/applications/Group/" + h.ns + "/crowd/tree"
+	eventually(t, 60*time.Second, func() error {
+		var a answer.Application
+		if code := h.get(h.token, tree, &a); code != 200 || count(a) < nodes {
+			return fmt.Errorf("%d: %d nodes", code, count(a))
+		}
+		return nil
+	})
+	log, err := audit.Open(h.plane.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := log.Mark(t.Context(), h.plane.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, path string
+		limit      time.Duration
+	}{
+		{"a page of 50", "/api/v1/applications", 20 * time.Millisecond},
+		{"the worst first", "/api/v1/applications?sort=health", 20 * time.Millisecond},
+		{"a search", "/api/v1/applications?q=shop-99", 20 * time.Millisecond},
+		{fmt.Sprintf("a tree of %d nodes", nodes), tree, 50 * time.Millisecond},
+	} {
+		var took []time.Duration
+		for range 200 {
+			begin := time.Now()
+			if code := h.get(h.token, tc.path, nil); code != 200 {
+				t.Fatal(code)
+			}
+			took = append(took, time.Since(begin))
+		}
+		slices.Sort(took)
+		t.Logf("%-22s of %d applications: p50 %s p99 %s", tc.name, applications, ms(took[len(took)/2]), ms(took[len(took)*99/100]))
+		if p99 := took[len(took)*99/100]; p99 > tc.limit {
+			t.Errorf("%s: p99 is %s, more than %s", tc.name, ms(p99), ms(tc.limit))
+		}
+	}
+	events, err := log.Since(t.Context(), h.plane.Config, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reviews, others := 0, 0
+	for i := range events {
+		switch e := &events[i]; {
+		case e.UserAgent != centerAgent || e.Stage != "ResponseComplete":
+		case strings.Contains(e.RequestURI, "reviews"):
+			reviews++
+		case !strings.Contains(e.RequestURI, "watch=true"):
+			others++
+		}
+	}
+	t.Logf("800 requests cost the API server %d requests and %d questions about rights", others, reviews)
+	if others > 0 {
+		t.Errorf("%d requests", others)
+	}
+	h.everyPage(t, applications)
+}
+
+// everyPage goes through all pages, and sees each application once.
+func (h *hall) everyPage(t *testing.T, applications int) {
+	seen := map[string]int{}
+	for next := ""; ; {
+		var list web.List
+		if code := h.get(h.token, "/api/v1/applications?kind=AppStack&limit=500&continue="+next, &list); code != 200 {
+			t.Fatal(code)
+		}
+		for _, i := range list.Items {
+			seen[i.App.Name]++
+		}
+		if next = list.Continue; next == "" {
+			break
+		}
+	}
+	if len(seen) != applications {
+		t.Errorf("%d of %d applications are on the pages", len(seen), applications)
+	}
+	for name, n := range seen {
+		if n != 1 {
+			t.Errorf("%s is on %d pages", name, n)
+		}
+	}
+}
+
+// crowd is a Deployment of somebody else with many pods.
+func (h *hall) crowd(t *testing.T, pods int) {
+	ctx := t.Context()
+	labels := map[string]string{"app": "crowd"}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: h.ns, Name: "crowd", Labels: map[string]string{"app.kubernetes.io/part-of": "crowd"}},
+		Spec: appsv1.DeploymentSpec{Paused: true, Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "crowd:1"}}}}}}
+	if err := h.api.Create(ctx, d); err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	places := make(chan struct{}, 16)
+	for i := range pods {
+		places <- struct{}{}
+		group.Go(func() {
+			defer func() { <-places }()
+			// Of the Deployment itself: a ReplicaSet's controller would delete those that it does not want.
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.ns, Name: fmt.Sprint("crowd-", i), Labels: labels,
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: d.Name, UID: d.UID, Controller: new(true)}}}, Spec: d.Spec.Template.Spec}
+			if err := h.api.Create(ctx, p); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	eventually(t, 60*time.Second, func() error {
+		if h.Model.Get(model.Ref{Kind: "Group", Namespace: h.ns, Name: "crowd"}) == nil {
+			return fmt.Errorf("the group is not there")
+		}
+		return nil
+	})
+}
+
+func count(a answer.Application) int {
+	n := 0
+	var walk func([]answer.Node)
+	walk = func(all []answer.Node) {
+		for _, x := range all {
+			n++
+			walk(x.Children)
+		}
+	}
+	for _, c := range a.Components {
+		walk(c.Tree)
+	}
+	walk(a.Rest)
+	return n
+}
