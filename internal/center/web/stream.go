@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/utils/lru"
 
@@ -35,6 +36,11 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	if hidden := s.hidden(sight, topics); hidden != "" {
 		fail(w, http.StatusNotFound, "NotFound", "there is no topic "+hidden+" that you may see; GET /api/v1/applications lists applications")
+		return
+	}
+	// The server's limit is for requests that come slowly. This one has come.
+	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
+		fail(w, http.StatusInternalServerError, "InternalError", "the connection cannot be held open; is there a proxy inside of the center?")
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
