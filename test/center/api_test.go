@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -140,7 +139,7 @@ func (h *house) get(token, path string, out any) int {
 
 // follow keeps a stream open until the test ends.
 func (h *house) follow(token, topics string) *stream.Client {
-	c := &stream.Client{Clock: clock.RealClock{}, Get: func(ctx context.Context, lastID string) (*http.Response, error) {
+	c := &stream.Client{Get: func(ctx context.Context, lastID string) (*http.Response, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url+"/api/v1/stream?topics="+url.QueryEscape(topics), http.NoBody)
 		if err != nil {
 			return nil, err

@@ -32,7 +32,8 @@ type Client struct {
 	// Updated is called when entries have changed, once for all that arrived together.
 	Updated func()
 	// Down is called when the stream was cut, with the reason; it will be tried again.
-	Down  func(error)
+	Down func(error)
+	// Clock is that of the machine, unless it is set.
 	Clock clock.WithDelayedExecution
 
 	mu    sync.Mutex
@@ -55,6 +56,9 @@ func (c *Client) Entries() map[ID]Entry {
 
 // Run follows the stream until the context ends or the center refuses.
 func (c *Client) Run(ctx context.Context) error {
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
 	wait, base := firstWait, firstWait
 	for {
 		retry, err := c.once(ctx)
