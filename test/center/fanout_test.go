@@ -220,6 +220,7 @@ const (
 func (h *hall) round(t *testing.T, clients, stuck int) (*beats, time.Duration) {
 	b := &beats{sent: map[int]time.Time{}, took: map[string][]time.Duration{}, heard: map[string]int{}}
 	h.bare(b)
+	h.clients(t, 0)
 	before := h.Hub.Stats()
 	var all sync.WaitGroup
 	var listeners []*listener
@@ -229,14 +230,9 @@ func (h *hall) round(t *testing.T, clients, stuck int) (*beats, time.Duration) {
 		all.Go(func() { l.listen(func(n int, at time.Time) { b.hear("stream", n, at) }, nil) })
 	}
 	for range stuck {
-		dial(t, h.house, h.token, "") // and never reads
+		listeners = append(listeners, dial(t, h.house, h.token, "")) // and never reads
 	}
-	eventually(t, 30*time.Second, func() error {
-		if n := h.Hub.Stats().Clients - before.Clients; n < clients+stuck {
-			return fmt.Errorf("%d of %d clients", n, clients+stuck)
-		}
-		return nil
-	})
+	h.clients(t, clients+stuck)
 	time.Sleep(time.Second)
 	events := int(lasting.Seconds()) * perSecond
 	tick := time.NewTicker(time.Second / perSecond)
@@ -262,6 +258,17 @@ func (h *hall) round(t *testing.T, clients, stuck int) (*beats, time.Duration) {
 	return b, b.at("stream", .99)
 }
 
+// clients waits until so many are there.
+func (h *hall) clients(t *testing.T, want int) {
+	t.Helper()
+	eventually(t, 60*time.Second, func() error {
+		if n := h.Hub.Stats().Clients; n != want {
+			return fmt.Errorf("%d clients, want %d", n, want)
+		}
+		return nil
+	})
+}
+
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
 
 // TestFanOut writes, and sees how long it takes until clients know, beside a bare watch.
@@ -285,6 +292,7 @@ func TestFanOut(t *testing.T) {
 // reconnects cuts all clients off; they come back and go on, and the API server hears nothing of
 // it but questions about rights.
 func (h *hall) reconnects(t *testing.T, clients int) {
+	h.clients(t, 0)
 	log, err := audit.Open(h.plane.AuditLog())
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +306,8 @@ func (h *hall) reconnects(t *testing.T, clients int) {
 		first[i] = dial(t, h.house, h.token, "")
 		all.Go(func() { first[i].listen(quiet, nil) })
 	}
-	time.Sleep(2 * time.Second)
+	h.clients(t, clients)
+	time.Sleep(time.Second)
 	b := &beats{sent: map[int]time.Time{}, took: map[string][]time.Duration{}, heard: map[string]int{}}
 	h.beat(b, 1_000_000, 0)
 	time.Sleep(500 * time.Millisecond)
