@@ -134,6 +134,11 @@ causes: build images dist ## Provoke every cause that can be provoked on a real 
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 30m ./test/e2e -run TestCauses
 	go test -count=1 -v -timeout 30m ./test/rollouts -apps=100
 
+.PHONY: test-center
+test-center: assets ## Hold the application center against the API server, in full (10 minutes)
+	HOLDFAST_LONG=1 go test -count=1 -v -timeout 40m ./test/center -changes=10000
+	HUB_FIGURES=1 go test -count=1 -v -run Figures ./internal/center/hub
+
 .PHONY: plan-truth
 plan-truth: assets ## Hold 100 plans of random edits against what the operator then does (SEED=2 for others)
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/plantruth -seed=$(SEED)

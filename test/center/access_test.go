@@ -71,7 +71,7 @@ func (v *visitor) can(t *testing.T, kind, namespace string) bool {
 // TestAccess lets users with rights at random look in every way, and holds what they are shown
 // against what kubectl auth can-i says of each object.
 func TestAccess(t *testing.T) {
-	users := 6
+	users := 4
 	if os.Getenv("HOLDFAST_LONG") != "" {
 		users = 20
 	}

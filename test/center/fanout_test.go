@@ -274,19 +274,25 @@ func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Micros
 // TestFanOut writes, and sees how long it takes until clients know, beside a bare watch.
 func TestFanOut(t *testing.T) {
 	h := newHall(t, 20)
-	clients := 100
+	clients, limit := 100, 250*time.Millisecond // a small machine that is busy with other tests
+	long := os.Getenv("HOLDFAST_LONG") != ""
+	if long {
+		limit = 50 * time.Millisecond
+	}
 	b, p99 := h.round(t, clients, 0)
-	if more := p99 - b.at("bare", .99); more > 50*time.Millisecond {
+	if more := p99 - b.at("bare", .99); more > limit {
 		t.Errorf("p99 is %s more than that of a bare watch", ms(more))
 	}
-	_, withStuck := h.round(t, clients, clients/10)
-	if withStuck > p99*11/10+5*time.Millisecond {
-		t.Logf("with clients that do not read p99 is %s, without %s", ms(withStuck), ms(p99))
-	}
-	if os.Getenv("HOLDFAST_LONG") != "" {
-		h.round(t, 1000, 0)
-	}
 	h.reconnects(t, clients)
+	if !long {
+		return
+	}
+	stuck, with := h.round(t, clients, clients/10)
+	// The API server's own time differs from round to round: what the center adds is compared.
+	if more := with - stuck.at("bare", .99) - (p99 - b.at("bare", .99)); more > p99/10+5*time.Millisecond {
+		t.Errorf("clients that do not read cost the others %s", ms(more))
+	}
+	h.round(t, 1000, 0)
 }
 
 // reconnects cuts all clients off; they come back and go on, and the API server hears nothing of

@@ -35,7 +35,7 @@ import (
 )
 
 var (
-	changes = flag.Int("changes", 400, "how many random changes are made")
+	changes = flag.Int("changes", 150, "how many random changes are made")
 	seed    = flag.Uint64("seed", 1, "what they depend on")
 )
 
@@ -84,7 +84,7 @@ func TestTruth(t *testing.T) {
 	begin, quiet := time.Now(), 0
 	var slowest time.Duration
 	for done := 0; done < *changes; {
-		for range min(100, *changes-done) {
+		for range min(75, *changes-done) {
 			r.change(t)
 			done++
 		}
