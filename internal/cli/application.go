@@ -12,74 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/desired"
-	"github.com/holdfast-dev/holdfast/internal/kinds"
+	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/edit"
 )
 
-// Application is an object of any of our kinds.
-type Application interface {
-	client.Object
-	ApplicationStatus() *appsapi.ApplicationStatus
-}
-
-// Kind is one of our kinds.
-type Kind struct {
-	Name string
-	// Words are what people call it, the plural first.
-	Words   []string
-	New     func() Application
-	NewList func() client.ObjectList
-}
-
-// Kinds are all of them, in the order in which they are listed.
-var Kinds = []Kind{
-	{"AppStack", []string{"appstacks", "appstack"}, func() Application { return &appsapi.AppStack{} }, func() client.ObjectList { return &appsapi.AppStackList{} }},
-	{"AppService", []string{"appservices", "appservice", "appsvc"}, func() Application { return &appsapi.AppService{} }, func() client.ObjectList { return &appsapi.AppServiceList{} }},
-	{"CloudManager", []string{"cloudmanagers", "cloudmanager", "cloudm"}, func() Application { return &appsapi.CloudManager{} }, func() client.ObjectList { return &appsapi.CloudManagerList{} }},
-}
-
-// KindOf is the kind of an application, which an object read by a client does not say.
-func KindOf(app Application) string {
-	switch app.(type) {
-	case *appsapi.AppService:
-		return "AppService"
-	case *appsapi.AppStack:
-		return "AppStack"
-	case *appsapi.CloudManager:
-		return "CloudManager"
-	}
-	return app.GetObjectKind().GroupVersionKind().Kind
-}
-
-// Components is what an application consists of.
-func Components(app Application) []appsapi.Component {
-	switch o := app.(type) {
-	case *appsapi.AppService:
-		return kinds.AppService(o)
-	case *appsapi.AppStack:
-		return kinds.AppStack(o)
-	case *appsapi.CloudManager:
-		return kinds.CloudManager(o)
-	}
-	return nil
-}
-
-// Owner is an application as its children know it.
-func Owner(app Application) desired.Owner {
-	return desired.Owner{
-		APIVersion: appsapi.GroupVersion.String(), Kind: KindOf(app),
-		Namespace: app.GetNamespace(), Name: app.GetName(), UID: app.GetUID(), Generation: app.GetGeneration(),
-	}
-}
-
-// Title names an application in a sentence.
-func Title(app Application) string {
-	return fmt.Sprintf("%s %s/%s", KindOf(app), app.GetNamespace(), app.GetName())
-}
-
 // Application is the one that the arguments of a verb name, and a client to go on with.
-func (e *Env) Application(ctx context.Context, args []string) (client.Client, Application, error) {
+func (e *Env) Application(ctx context.Context, args []string) (client.Client, application.Application, error) {
 	c, err := e.Client()
 	if err != nil {
 		return nil, nil, err
@@ -89,7 +27,7 @@ func (e *Env) Application(ctx context.Context, args []string) (client.Client, Ap
 }
 
 // Find looks in the namespace that the user works in.
-func (e *Env) Find(ctx context.Context, c client.Reader, args []string) (Application, error) {
+func (e *Env) Find(ctx context.Context, c client.Reader, args []string) (application.Application, error) {
 	namespace, err := e.Namespace()
 	if err != nil {
 		return nil, err
@@ -99,14 +37,14 @@ func (e *Env) Find(ctx context.Context, c client.Reader, args []string) (Applica
 
 // Find returns the application that the arguments name: NAME, KIND/NAME or KIND NAME. A
 // name alone is looked for among all kinds.
-func Find(ctx context.Context, c client.Reader, namespace string, args []string) (Application, error) {
+func Find(ctx context.Context, c client.Reader, namespace string, args []string) (application.Application, error) {
 	kind, name, err := parse(args)
 	if err != nil {
 		return nil, err
 	}
-	found := make([]Application, len(Kinds))
+	found := make([]application.Application, len(application.Kinds))
 	group, ctx := errgroup.WithContext(ctx)
-	for i, k := range Kinds {
+	for i, k := range application.Kinds {
 		if kind != "" && k.Name != kind {
 			continue
 		}
@@ -125,7 +63,7 @@ func Find(ctx context.Context, c client.Reader, namespace string, args []string)
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	found = slices.DeleteFunc(found, func(a Application) bool { return a == nil })
+	found = slices.DeleteFunc(found, func(a application.Application) bool { return a == nil })
 	switch len(found) {
 	case 0:
 		what := "application"
@@ -138,7 +76,7 @@ func Find(ctx context.Context, c client.Reader, namespace string, args []string)
 	}
 	var names []string
 	for _, a := range found {
-		names = append(names, strings.ToLower(KindOf(a))+"/"+name)
+		names = append(names, strings.ToLower(application.KindOf(a))+"/"+name)
 	}
 	return nil, fmt.Errorf("several applications of namespace %s are called %s; say which one: %s", namespace, name, strings.Join(names, " or "))
 }
@@ -165,19 +103,19 @@ func parse(args []string) (kind, name string, err error) {
 	default:
 		return "", "", fmt.Errorf("%d applications given; this verb is about one", len(args))
 	}
-	k, err := KindCalled(args[0])
+	k, err := application.KindCalled(args[0])
 	return k.Name, args[1], err
 }
 
-// KindCalled is the kind that people mean by a word.
-func KindCalled(word string) (Kind, error) {
-	word, _, _ = strings.Cut(strings.ToLower(word), ".")
-	for _, k := range Kinds {
-		if slices.Contains(k.Words, word) {
-			return k, nil
-		}
-	}
-	return Kind{}, fmt.Errorf("%q is no kind of application; use appstack, appservice or cloudmanager", word)
+// FieldManager is who the API server notes as the author of what the plugin writes.
+const FieldManager = "kubectl-holdfast"
+
+// Writer writes specs as the plugin.
+func Writer(c client.Client) edit.Writer { return edit.Writer{Client: c, Manager: FieldManager} }
+
+// FollowIt is what to do after an application was changed.
+func FollowIt(app application.Application) string {
+	return fmt.Sprintf("Follow it: kubectl holdfast wait %s -n %s", app.GetName(), app.GetNamespace())
 }
 
 // Explained adds to an error of the API server what to do about it.

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/internal/application"
 )
 
 // completionWithin is how long somebody who pressed the tabulator waits.
@@ -36,9 +38,9 @@ func (e *Env) CompleteApplication(cmd *cobra.Command, args []string, typed strin
 // listNames are the names of the applications of a namespace, for each kind. A kind that may
 // not be listed has none.
 func listNames(ctx context.Context, c client.Reader, namespace string) [][]string {
-	names := make([][]string, len(Kinds))
+	names := make([][]string, len(application.Kinds))
 	var group errgroup.Group // one that fails does not keep the others from being listed
-	for i, k := range Kinds {
+	for i, k := range application.Kinds {
 		group.Go(func() error {
 			list := k.NewList()
 			if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -56,7 +58,8 @@ func listNames(ctx context.Context, c client.Reader, namespace string) [][]strin
 	return names
 }
 
-// completions are the words that begin with what was typed. names are those of each of Kinds.
+// completions are the words that begin with what was typed. names are those of each of
+// our kinds.
 func completions(names [][]string, args []string, typed string) []string {
 	var out []string
 	switch len(args) {
@@ -67,7 +70,7 @@ func completions(names [][]string, args []string, typed string) []string {
 				count[name]++
 			}
 		}
-		for i, k := range Kinds {
+		for i, k := range application.Kinds {
 			for _, name := range names[i] {
 				// Two of one name can be told apart by their kinds only.
 				if word, _, ok := strings.Cut(typed, "/"); ok && slices.Contains(k.Words, strings.ToLower(word)) {
@@ -80,7 +83,7 @@ func completions(names [][]string, args []string, typed string) []string {
 			}
 		}
 	case 1:
-		for i, k := range Kinds {
+		for i, k := range application.Kinds {
 			if slices.Contains(k.Words, strings.ToLower(args[0])) {
 				out = append(out, names[i]...)
 			}
@@ -107,7 +110,7 @@ func (e *Env) CompleteComponent(cmd *cobra.Command, args []string, typed string)
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var out []string
-	for _, component := range Components(app) {
+	for _, component := range application.Components(app) {
 		if strings.HasPrefix(component.Name, typed) {
 			out = append(out, component.Name)
 		}

@@ -14,24 +14,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/application"
 )
 
 // Env is what a verb runs in.
@@ -99,54 +87,11 @@ var silence = sync.OnceFunc(func() { log.SetLogger(logr.Discard()) })
 // NewClient makes a client that knows its kinds already. A nil http.Client means a new one.
 func NewClient(c *rest.Config, over *http.Client) (client.Client, error) {
 	silence()
-	scheme := Scheme()
-	return client.New(c, client.Options{Scheme: scheme, Mapper: mapper(scheme), HTTPClient: over})
+	return application.NewClient(c, over)
 }
 
 // NewWatchClient makes a client that can also watch.
 func NewWatchClient(c *rest.Config) (client.WithWatch, error) {
 	silence()
-	scheme := Scheme()
-	return client.NewWithWatch(c, client.Options{Scheme: scheme, Mapper: mapper(scheme)})
-}
-
-// Scheme knows the kinds that an application is made of.
-func Scheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, appsapi.AddToScheme} {
-		if err := add(scheme); err != nil {
-			panic(err) // cannot fail
-		}
-	}
-	return scheme
-}
-
-// Kinds that are known without asking.
-var (
-	groups = []schema.GroupVersion{
-		appsapi.GroupVersion, corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion,
-		autoscalingv2.SchemeGroupVersion, policyv1.SchemeGroupVersion, networkingv1.SchemeGroupVersion,
-		discoveryv1.SchemeGroupVersion, storagev1.SchemeGroupVersion,
-	}
-	clusterWide = map[string]bool{"Node": true, "Namespace": true, "PersistentVolume": true, "StorageClass": true, "IngressClass": true, "VolumeAttachment": true}
-)
-
-func mapper(scheme *runtime.Scheme) meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper(nil)
-	for _, gv := range groups {
-		for kind := range scheme.KnownTypes(gv) {
-			scope := meta.RESTScopeNamespace
-			if clusterWide[kind] {
-				scope = meta.RESTScopeRoot
-			}
-			m.Add(gv.WithKind(kind), scope)
-		}
-	}
-	for _, gvk := range []schema.GroupVersionKind{
-		{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "HTTPRoute"},
-		{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "Gateway"},
-	} {
-		m.Add(gvk, meta.RESTScopeNamespace)
-	}
-	return m
+	return application.NewWatchClient(c, nil)
 }

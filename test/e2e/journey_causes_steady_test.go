@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
@@ -27,7 +28,7 @@ func (s *scene) steady() {
 		lasts = 10 * time.Minute
 	}
 	time.Sleep(settles)
-	find := func() cli.Application {
+	find := func() application.Application {
 		app, err := cli.Find(s.Context(), s, s.ns, []string{"app"})
 		if err != nil {
 			s.Fatal(err)
@@ -51,12 +52,12 @@ func (s *scene) steady() {
 	s.Logf("%d writes of the status in %s (beside %d that said Stalled), %d restarts meanwhile", writes, lasts, gaveUp, s.restarts()-restarts)
 }
 
-func isStalled(app cli.Application) bool {
+func isStalled(app application.Application) bool {
 	return meta.IsStatusConditionTrue(app.ApplicationStatus().Conditions, appsapi.ConditionStalled)
 }
 
 // sentences are everything that a status says.
-func sentences(app cli.Application) string {
+func sentences(app application.Application) string {
 	status := app.ApplicationStatus()
 	said := fmt.Sprintf("%+v", status.Causes)
 	for _, c := range status.Conditions {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/application"
 )
 
 // rootPass is a password that nobody may read in a plan.
@@ -31,7 +31,7 @@ type subject struct {
 	next int
 }
 
-func (s *subject) object() cli.Application {
+func (s *subject) object() application.Application {
 	switch {
 	case s.service != nil:
 		return &appsapi.AppService{ObjectMeta: s.service.ObjectMeta}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
@@ -56,7 +57,7 @@ var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 // kinds looks at the definitions of our kinds.
 func (e *examination) kinds(ctx context.Context) {
 	served, _ := e.kube.Discovery().ServerResourcesForGroupVersion(appsapi.GroupVersion.String()) // none: not served
-	for _, k := range cli.Kinds {
+	for _, k := range application.Kinds {
 		name, check := k.Words[0]+"."+appsapi.GroupName, "kind "+k.Name
 		crd, err := e.dynamic.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
 		switch {

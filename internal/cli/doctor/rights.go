@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/application"
 )
 
 // Verbs that come together.
@@ -172,7 +172,7 @@ func (e *examination) operatorRights(ctx context.Context) {
 // needs are what the verbs of the plugin read.
 func needs() []rbacv1.PolicyRule {
 	var ours []string
-	for _, k := range cli.Kinds {
+	for _, k := range application.Kinds {
 		ours = append(ours, k.Words[0])
 	}
 	list := []string{"list"}

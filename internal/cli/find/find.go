@@ -17,13 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
 // Use is an object of an application that uses what was looked for.
 type Use struct {
 	Namespace   string                  `json:"namespace"`
-	Application cli.Place               `json:"application"`
+	Application application.Place       `json:"application"`
 	Object      appsapi.ObjectReference `json:"object"`
 	Found       []Found                 `json:"found"`
 }
@@ -77,9 +78,9 @@ func (q query) kinds() []schema.GroupVersionKind {
 	}
 	if q.secret != "" && q.image == "" && q.configMap == "" {
 		// A certificate is used by an Ingress, which has no pods.
-		return append(slices.Clip(cli.WorkloadKinds), networkingv1.SchemeGroupVersion.WithKind("Ingress"))
+		return append(slices.Clip(application.WorkloadKinds), networkingv1.SchemeGroupVersion.WithKind("Ingress"))
 	}
-	return cli.WorkloadKinds
+	return application.WorkloadKinds
 }
 
 // run returns what meets the query in a namespace, or in all.
@@ -126,7 +127,7 @@ func (q query) selector() client.ListOption {
 }
 
 func (q query) list(ctx context.Context, c client.Reader, kind schema.GroupVersionKind, opts []client.ListOption) ([]Use, error) {
-	objects, err := cli.ListAll(ctx, c, func() client.ObjectList {
+	objects, err := application.ListAll(ctx, c, func() client.ObjectList {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		return list
@@ -149,23 +150,23 @@ func (q query) list(ctx context.Context, c client.Reader, kind schema.GroupVersi
 
 // placeOf is where a child belongs. A pod knows only the name of its workload, which stands
 // in for the component until placePods.
-func placeOf(o *unstructured.Unstructured) cli.Place {
-	p := cli.PlaceOf(o)
+func placeOf(o *unstructured.Unstructured) application.Place {
+	p := application.PlaceOf(o)
 	if o.GetKind() == "Pod" {
-		p.Component = cli.WorkloadOf(o).ID
+		p.Component = application.WorkloadOf(o).ID
 	}
 	return p
 }
 
 // placePods says of which component pods are. A workload that is gone by now cannot.
 func placePods(ctx context.Context, c client.Reader, uses []Use, in client.InNamespace) error {
-	workloads, err := cli.Workloads(ctx, c, in)
+	workloads, err := application.Workloads(ctx, c, in)
 	if err != nil {
-		return err
+		return cli.Explained(err)
 	}
 	for i := range uses {
 		u := &uses[i]
-		if place, ok := workloads[cli.WorkloadKey{Namespace: u.Namespace, ID: u.Application.Component}]; ok {
+		if place, ok := workloads[application.WorkloadKey{Namespace: u.Namespace, ID: u.Application.Component}]; ok {
 			u.Application = place
 		} else {
 			u.Application.Component = ""

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/cli/revisions"
+	"github.com/holdfast-dev/holdfast/internal/revisions"
 )
 
 func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOut io.Writer) error {
@@ -21,7 +22,7 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOu
 	}
 	all, err := revisions.List(ctx, c, app)
 	if err != nil {
-		return err
+		return cli.Explained(err)
 	}
 	switch {
 	case o.revision != 0:
@@ -30,10 +31,10 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOu
 		return printDiff(o.output, app, all, o.diff, env.Terminal(out))
 	}
 	if len(all) == 0 {
-		return fmt.Errorf("%s has no revisions yet: the operator remembers a spec when it applies it; kubectl holdfast doctor tells whether it runs", cli.Title(app))
+		return fmt.Errorf("%s has no revisions yet: the operator remembers a spec when it applies it; kubectl holdfast doctor tells whether it runs", application.Title(app))
 	}
 	if !slices.ContainsFunc(all, func(r revisions.Revision) bool { return r.Current }) {
-		fmt.Fprintf(errOut, "The spec that %s has now is not among them: the operator remembers it when it applies it. While it is suspended, that waits.\n", cli.Title(app))
+		fmt.Fprintf(errOut, "The spec that %s has now is not among them: the operator remembers it when it applies it. While it is suspended, that waits.\n", application.Title(app))
 	}
 	return printList(o.output, listOf(app, all), env.Now(), env.Terminal(out))
 }
@@ -63,11 +64,11 @@ type Item struct {
 	Changes []revisions.Change `json:"changes,omitempty"`
 }
 
-func reference(app cli.Application) Reference {
-	return Reference{Kind: cli.KindOf(app), Namespace: app.GetNamespace(), Name: app.GetName()}
+func reference(app application.Application) Reference {
+	return Reference{Kind: application.KindOf(app), Namespace: app.GetNamespace(), Name: app.GetName()}
 }
 
-func listOf(app cli.Application, all []revisions.Revision) List {
+func listOf(app application.Application, all []revisions.Revision) List {
 	l := List{Header: cli.NewHeader("RevisionList"), Application: reference(app)}
 	for i, r := range all {
 		item := Item{Revision: r.Number, Name: r.Name, Created: r.Created.UTC(), Healthy: r.Healthy, Current: r.Current}
@@ -87,7 +88,7 @@ type Spec struct {
 	Spec        revisions.Spec `json:"spec"`
 }
 
-func printSpec(o cli.Output, app cli.Application, all []revisions.Revision, number int64, out io.Writer) error {
+func printSpec(o cli.Output, app application.Application, all []revisions.Revision, number int64, out io.Writer) error {
 	r, err := revisions.Find(app, all, number)
 	if err != nil {
 		return err
@@ -112,7 +113,7 @@ type Diff struct {
 	Changes     []revisions.Change `json:"changes"`
 }
 
-func printDiff(o cli.Output, app cli.Application, all []revisions.Revision, pair string, out cli.Terminal) error {
+func printDiff(o cli.Output, app application.Application, all []revisions.Revision, pair string, out cli.Terminal) error {
 	d := Diff{Header: cli.NewHeader("RevisionDiff"), Application: reference(app), Changes: []revisions.Change{}}
 	first, second, two := strings.Cut(pair, ",")
 	from, err := numbered(app, all, first)
@@ -139,15 +140,15 @@ func printDiff(o cli.Output, app cli.Application, all []revisions.Revision, pair
 	case o.Format == cli.FormatName:
 		return fmt.Errorf("a comparison has no name; use -o table, json or yaml")
 	case len(d.Changes) == 0:
-		fmt.Fprintf(out, "%s: %s is the same as revision %d.\n", cli.Title(app), name, d.From)
+		fmt.Fprintf(out, "%s: %s is the same as revision %d.\n", application.Title(app), name, d.From)
 		return nil
 	}
-	fmt.Fprintf(out, "%s, from revision %d to %s\n\n", cli.Title(app), d.From, name)
-	revisions.Print(d.Changes, out)
+	fmt.Fprintf(out, "%s, from revision %d to %s\n\n", application.Title(app), d.From, name)
+	cli.PrintChanges(d.Changes, out)
 	return nil
 }
 
-func numbered(app cli.Application, all []revisions.Revision, text string) (revisions.Revision, error) {
+func numbered(app application.Application, all []revisions.Revision, text string) (revisions.Revision, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil {
 		return revisions.Revision{}, fmt.Errorf("%q is no number of a revision; give --diff N or --diff N,M", text)

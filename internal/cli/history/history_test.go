@@ -12,7 +12,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/cli/revisions"
+	"github.com/holdfast-dev/holdfast/internal/revisions"
 	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
 

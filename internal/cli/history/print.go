@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/cli/revisions"
+	"github.com/holdfast-dev/holdfast/internal/revisions"
 )
 
 // enough changes to recognise a revision by; -o wide has all.

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/look"
 )
@@ -107,9 +108,9 @@ const page = 500
 
 // collect reads the applications of all kinds.
 func collect(ctx context.Context, c client.Client, namespace string, selector labels.Selector) ([]item, error) {
-	found := make([][]item, len(cli.Kinds))
+	found := make([][]item, len(application.Kinds))
 	group, ctx := errgroup.WithContext(ctx)
-	for i, k := range cli.Kinds {
+	for i, k := range application.Kinds {
 		group.Go(func() error {
 			more := ""
 			for {
@@ -119,7 +120,7 @@ func collect(ctx context.Context, c client.Client, namespace string, selector la
 					return fmt.Errorf("list %ss: %w", k.Name, cli.Explained(err))
 				}
 				_ = meta.EachListItem(list, func(obj runtime.Object) error {
-					found[i] = append(found[i], itemOf(obj.(cli.Application)))
+					found[i] = append(found[i], itemOf(obj.(application.Application)))
 					return nil
 				})
 				if more = list.GetContinue(); more == "" {
@@ -138,10 +139,10 @@ func collect(ctx context.Context, c client.Client, namespace string, selector la
 	return all, nil
 }
 
-func itemOf(app cli.Application) item {
+func itemOf(app application.Application) item {
 	s := app.ApplicationStatus()
 	it := item{
-		Kind: cli.KindOf(app), Namespace: app.GetNamespace(), Name: app.GetName(), Created: app.GetCreationTimestamp().Time,
+		Kind: application.KindOf(app), Namespace: app.GetNamespace(), Name: app.GetName(), Created: app.GetCreationTimestamp().Time,
 		Reason: "Unknown", Message: "The operator has not looked at it yet; kubectl holdfast doctor tells whether it runs",
 	}
 	if c := meta.FindStatusCondition(s.Conditions, appsapi.ConditionReady); c != nil {

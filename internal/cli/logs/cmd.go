@@ -1,8 +1,6 @@
 // Package logs is the verb logs: the logs of all pods of an application, as one stream.
 //
-// Safety rule: no line is cut into another, and none is printed twice after a lost
-// connection. What is not shown is said: a pod that cannot be read, and more of them than
-// are read at once.
+// Safety rule: it only reads, as internal/logs does, and prints one line at a time.
 package logs
 
 import (

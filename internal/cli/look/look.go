@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/explain"
@@ -53,8 +54,8 @@ type Look struct {
 }
 
 // At looks at an application. whole also reads what only a tree shows.
-func At(ctx context.Context, c client.Client, app cli.Application, whole bool, now time.Time) (Look, error) {
-	l := &looker{client: c, app: app, owner: cli.Owner(app), specs: cli.Components(app), left: MaxRequests - len(cli.Kinds), asked: map[string]bool{}, absent: map[string][]explain.Ref{}}
+func At(ctx context.Context, c client.Client, app application.Application, whole bool, now time.Time) (Look, error) {
+	l := &looker{client: c, app: app, owner: application.Owner(app), specs: application.Components(app), left: MaxRequests - len(application.Kinds), asked: map[string]bool{}, absent: map[string][]explain.Ref{}}
 	l.components = desired.For(l.owner, l.specs, desired.Known{})
 	if err := l.children(ctx, whole); err != nil {
 		return Look{}, err
@@ -73,7 +74,7 @@ func At(ctx context.Context, c client.Client, app cli.Application, whole bool, n
 // looker collects.
 type looker struct {
 	client     client.Client
-	app        cli.Application
+	app        application.Application
 	owner      desired.Owner
 	specs      []appsapi.Component
 	components []desired.Component

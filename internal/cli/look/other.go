@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/health"
@@ -48,7 +49,7 @@ func IsOther(args []string) bool {
 	if !slash {
 		return false
 	}
-	_, err := cli.KindCalled(word)
+	_, err := application.KindCalled(word)
 	return err != nil
 }
 

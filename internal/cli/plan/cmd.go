@@ -100,7 +100,7 @@ func run(ctx context.Context, env *cli.Env, o options, in io.Reader, out, errOut
 }
 
 // online plans applications with what is in the cluster.
-func online(ctx context.Context, env *cli.Env, applications []application, errOut io.Writer) ([]Plan, error) {
+func online(ctx context.Context, env *cli.Env, applications []declared, errOut io.Writer) ([]Plan, error) {
 	namespace, err := env.Namespace()
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/own"
@@ -39,7 +40,7 @@ const abreast = 8
 type looker struct {
 	client client.Client
 	// app is the application as it would be stored, and live as it is, nil if it is not.
-	app, live cli.Application
+	app, live application.Application
 	owner     desired.Owner
 	specs     []appsapi.Component
 

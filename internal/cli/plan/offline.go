@@ -57,7 +57,7 @@ type Wait struct {
 
 // offline prints the order of every application. One that cannot be planned does not hide
 // the others.
-func offline(o options, applications []application, out io.Writer) error {
+func offline(o options, applications []declared, out io.Writer) error {
 	var orders []Order
 	var errs []error
 	for _, a := range applications {
@@ -79,7 +79,7 @@ func offline(o options, applications []application, out io.Writer) error {
 }
 
 // orderOf plans an application that does not exist yet.
-func orderOf(a application) (Order, error) {
+func orderOf(a declared) (Order, error) {
 	components := desired.For(a.owner, a.components, desired.Known{})
 	steps, err := rollout.For(rollout.Input{Owner: a.owner, Components: components})
 	if err != nil {

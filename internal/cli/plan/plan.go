@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/history"
 	"github.com/holdfast-dev/holdfast/internal/kinds"
@@ -90,12 +90,12 @@ type Trouble struct {
 }
 
 // planOf plans an application with what is in the cluster.
-func planOf(ctx context.Context, c client.Client, a application) (Plan, error) {
+func planOf(ctx context.Context, c client.Client, a declared) (Plan, error) {
 	before, after, err := stored(ctx, c, a)
 	if err != nil {
 		return Plan{}, redacted(err, a)
 	}
-	l := &looker{client: c, app: after, live: before, owner: cli.Owner(after), specs: cli.Components(after), unknown: map[schema.GroupVersionKind]bool{}}
+	l := &looker{client: c, app: after, live: before, owner: application.Owner(after), specs: application.Components(after), unknown: map[schema.GroupVersionKind]bool{}}
 	in, err := l.look(ctx)
 	if err != nil {
 		return Plan{}, err
@@ -173,7 +173,7 @@ func (p Plan) refusal() error {
 func (p Plan) title() string { return fmt.Sprintf("%s %s/%s", p.Kind, p.Namespace, p.Name) }
 
 // remembered is what the operator remembers of an application; nil is nothing.
-func remembered(app cli.Application) (*history.Spec, int, error) {
+func remembered(app application.Application) (*history.Spec, int, error) {
 	var spec any
 	var limit int32
 	switch o := app.(type) {
@@ -189,7 +189,7 @@ func remembered(app cli.Application) (*history.Spec, int, error) {
 }
 
 // deletesData says whether data goes with what it belongs to.
-func deletesData(app cli.Application) bool {
+func deletesData(app application.Application) bool {
 	switch o := app.(type) {
 	case *appsapi.AppStack:
 		return o.Spec.DeletionPolicy == appsapi.DeletionDelete

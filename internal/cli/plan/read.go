@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/kinds"
 )
 
-// application is what a document of the manifest says.
-type application struct {
+// declared is what a document of the manifest says.
+type declared struct {
 	where string // file and document, for errors
 	// manifest is the document as it was written: what it does not say is not said.
 	manifest   *unstructured.Unstructured
@@ -31,7 +31,7 @@ type application struct {
 
 // read returns the applications of a manifest. Documents of other kinds are left out, with
 // a word about it: people keep them together.
-func read(file string, in io.Reader, errOut io.Writer) ([]application, error) {
+func read(file string, in io.Reader, errOut io.Writer) ([]declared, error) {
 	name := file
 	if file == "-" {
 		name = "standard input"
@@ -43,7 +43,7 @@ func read(file string, in io.Reader, errOut io.Writer) ([]application, error) {
 		defer f.Close() //nolint:errcheck // it was only read
 		in = f
 	}
-	var out []application
+	var out []declared
 	var errs []error
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
 	for n := 1; ; n++ {
@@ -79,7 +79,7 @@ const ours = "AppStack, AppService or CloudManager"
 var errNotOurs = errors.New("is not Holdfast's")
 
 // decode returns nil for a document with nothing in it.
-func decode(document []byte) (*application, error) {
+func decode(document []byte) (*declared, error) {
 	var head struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
@@ -124,8 +124,8 @@ func decoder() runtime.Decoder {
 }
 
 // mapped is what the operator makes of the object.
-func mapped(obj runtime.Object) (*application, error) {
-	var a application
+func mapped(obj runtime.Object) (*declared, error) {
+	var a declared
 	switch o := obj.(type) {
 	case *appsapi.AppService:
 		a.owner = desired.Owner{Namespace: o.Namespace, Name: o.Name}
@@ -148,7 +148,7 @@ func mapped(obj runtime.Object) (*application, error) {
 }
 
 // check finds what the API server would refuse and the planner takes for granted.
-func (a application) check() error {
+func (a declared) check() error {
 	if len(a.components) == 0 {
 		return errors.New("spec.components is empty; add a component")
 	}

@@ -158,8 +158,8 @@ func TestVersions(t *testing.T) {
 
 // The API server repeats what it refuses.
 func TestRedacted(t *testing.T) {
-	app := func(password string) application {
-		return application{manifest: &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"db": map[string]any{"rootPass": password}}}}}
+	app := func(password string) declared {
+		return declared{manifest: &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"db": map[string]any{"rootPass": password}}}}}
 	}
 	cases := map[string]struct{ password, text, want string }{
 		"a password":  {"top-secret", `spec.db.rootPass: Invalid value: "top-secret": too short, top-secret`, `spec.db.rootPass: Invalid value: (redacted): too short, (redacted)`},

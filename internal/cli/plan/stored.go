@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
@@ -23,8 +24,8 @@ const applyManager = "kubectl-client-side-apply"
 
 // stored returns an application as it is, nil if there is none, and as the API server would
 // store it after kubectl apply: with its defaults, and if its rules let it pass.
-func stored(ctx context.Context, c client.Client, a application) (before, after cli.Application, err error) {
-	kind, err := cli.KindCalled(a.owner.Kind)
+func stored(ctx context.Context, c client.Client, a declared) (before, after application.Application, err error) {
+	kind, err := application.KindCalled(a.owner.Kind)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -62,7 +63,7 @@ func stored(ctx context.Context, c client.Client, a application) (before, after 
 
 // sent is what of a manifest is sent: what the API server writes itself is in manifests that
 // come from kubectl get.
-func sent(a application) *unstructured.Unstructured {
+func sent(a declared) *unstructured.Unstructured {
 	manifest := a.manifest.DeepCopy()
 	manifest.SetNamespace(a.owner.Namespace)
 	delete(manifest.Object, "status")
@@ -106,7 +107,7 @@ func withoutMetadata(manifest string) []byte {
 
 // redacted takes the password of a spec out of an answer: the API server repeats values that
 // it refuses.
-func redacted(err error, a application) error {
+func redacted(err error, a declared) error {
 	password, _, _ := unstructured.NestedString(a.manifest.Object, "spec", "db", "rootPass")
 	if err == nil || password == "" || !strings.Contains(err.Error(), password) {
 		return err

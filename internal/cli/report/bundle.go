@@ -13,7 +13,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/cli/redact"
+	"github.com/holdfast-dev/holdfast/internal/redact"
 )
 
 // bundle is what the file is made of. Whatever is added is redacted here, so that nobody can

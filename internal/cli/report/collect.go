@@ -14,22 +14,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/doctor"
 	"github.com/holdfast-dev/holdfast/internal/cli/look"
-	"github.com/holdfast-dev/holdfast/internal/cli/revisions"
 	"github.com/holdfast-dev/holdfast/internal/cli/tree"
 	"github.com/holdfast-dev/holdfast/internal/cli/version"
 	"github.com/holdfast-dev/holdfast/internal/cli/why"
+	"github.com/holdfast-dev/holdfast/internal/edit"
+	"github.com/holdfast-dev/holdfast/internal/revisions"
 )
 
 // application looks at the application as why and tree do, and keeps what they saw.
 func (c *collector) application(ctx context.Context) error {
-	raw, err := cli.Raw(ctx, c.client, c.app)
+	raw, err := edit.Raw(ctx, c.client, c.app)
 	if err != nil {
 		return err
 	}
-	if err := c.bundle.value("application.yaml", cli.KindOf(c.app), raw.Object); err != nil {
+	if err := c.bundle.value("application.yaml", application.KindOf(c.app), raw.Object); err != nil {
 		return err
 	}
 	if c.seen, err = look.At(ctx, c.client, c.app, true, c.now); err != nil {

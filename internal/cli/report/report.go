@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/look"
 )
@@ -22,7 +23,7 @@ type collector struct {
 	env    *cli.Env
 	client client.Client
 	kube   kubernetes.Interface
-	app    cli.Application
+	app    application.Application
 	now    time.Time
 	seen   look.Look
 	bundle bundle
@@ -100,7 +101,7 @@ func newCollector(ctx context.Context, env *cli.Env, o options, args []string) (
 		return nil, err
 	}
 	return &collector{options: o, env: env, client: c, kube: kube, app: app, now: env.Now(), bundle: bundle{
-		title:  fmt.Sprintf("Report about %s, made by kubectl holdfast %s at %s", cli.Title(app), env.Version, env.Now().UTC().Format(time.RFC3339)),
+		title:  fmt.Sprintf("Report about %s, made by kubectl holdfast %s at %s", application.Title(app), env.Version, env.Now().UTC().Format(time.RFC3339)),
 		chosen: leftOut(o),
 	}}, nil
 }
@@ -161,7 +162,7 @@ func (c *collector) say(out io.Writer, path string, size int) {
 	if path != "" {
 		where = path
 	}
-	fmt.Fprintf(out, "Wrote %s about %s: %d files, %d KiB.\n", where, cli.Title(c.app), len(c.bundle.files)+1, (size+1023)/1024)
+	fmt.Fprintf(out, "Wrote %s about %s: %d files, %d KiB.\n", where, application.Title(c.app), len(c.bundle.files)+1, (size+1023)/1024)
 	if c.logs {
 		fmt.Fprintln(out, "It has what the programs of the application wrote, which may contain secrets that nothing recognises: read logs/ before you share it.")
 	} else {

@@ -7,20 +7,22 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/cli/revisions"
+	"github.com/holdfast-dev/holdfast/internal/edit"
+	"github.com/holdfast-dev/holdfast/internal/revisions"
 )
 
-// print prints the decision for people.
-func (d *decision) print(app cli.Application, now time.Time, out cli.Terminal) {
+// show prints for people what going back means.
+func show(d *edit.Rollback, app application.Application, now time.Time, out cli.Terminal) {
 	health := "everything was ready with it"
-	if !d.to.Healthy {
+	if !d.To.Healthy {
 		health = "never was everything ready with it"
 	}
-	fmt.Fprintf(out, "%s, back to revision %d: %s; first applied %s ago\n\n", cli.Title(app), d.to.Number, health, duration.HumanDuration(now.Sub(d.to.Created)))
-	revisions.Print(d.changes, out)
-	section(out, "Stays as it is:", d.staying())
-	section(out, "Data:", d.notes)
+	fmt.Fprintf(out, "%s, back to revision %d: %s; first applied %s ago\n\n", application.Title(app), d.To.Number, health, duration.HumanDuration(now.Sub(d.To.Created)))
+	cli.PrintChanges(d.Changes, out)
+	section(out, "Stays as it is:", staying(d))
+	section(out, "Data:", d.Notes)
 }
 
 func section(out cli.Terminal, title string, lines []string) {
@@ -39,13 +41,13 @@ func section(out cli.Terminal, title string, lines []string) {
 
 // staying says what the revision had otherwise. What revisions do not remember, such as a
 // password, is no news, and names are in the notes.
-func (d *decision) staying() []string {
+func staying(d *edit.Rollback) []string {
 	var out []string
-	for _, c := range d.stays {
+	for _, c := range d.Stays {
 		if c.Path == "renamedFrom" || c.Path == "rootPass" || c.Path == "" {
 			continue
 		}
-		out = append(out, fmt.Sprintf("%s: %s %s (%s in revision %d)", c.Component, c.Path, valueOr(c.After), valueOr(c.Before), d.to.Number))
+		out = append(out, fmt.Sprintf("%s: %s %s (%s in revision %d)", c.Component, c.Path, valueOr(c.After), valueOr(c.Before), d.To.Number))
 	}
 	return out
 }

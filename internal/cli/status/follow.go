@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/look"
 )
@@ -42,7 +43,7 @@ func (o *options) follow(ctx context.Context, env *cli.Env, args []string, out, 
 		return err
 	}
 	heard := make(chan struct{}, 1)
-	kind, err := cli.KindCalled(cli.KindOf(app))
+	kind, err := application.KindCalled(application.KindOf(app))
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func (o *options) follow(ctx context.Context, env *cli.Env, args []string, out, 
 	for {
 		l, err := o.look(ctx, env, c, kind, client.ObjectKeyFromObject(app))
 		if apierrors.IsNotFound(err) {
-			fmt.Fprintf(out, "%s is gone\n", cli.Title(app))
+			fmt.Fprintf(out, "%s is gone\n", application.Title(app))
 			return nil
 		}
 		if err == nil {
@@ -76,7 +77,7 @@ func (o *options) follow(ctx context.Context, env *cli.Env, args []string, out, 
 	}
 }
 
-func (o *options) look(ctx context.Context, env *cli.Env, c client.Client, kind cli.Kind, key client.ObjectKey) (look.Look, error) {
+func (o *options) look(ctx context.Context, env *cli.Env, c client.Client, kind application.Kind, key client.ObjectKey) (look.Look, error) {
 	app := kind.New()
 	if err := c.Get(ctx, key, app); err != nil {
 		return look.Look{}, err

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/application"
 )
 
 // verdict is what an application is, measured by what is waited for.
@@ -22,7 +22,7 @@ type verdict struct {
 }
 
 // goal judges an application as it is now.
-type goal func(app cli.Application) verdict
+type goal func(app application.Application) verdict
 
 // goalOf reads the flag.
 func goalOf(word string) (g goal, gone bool, err error) {
@@ -44,7 +44,7 @@ func goalOf(word string) (g goal, gone bool, err error) {
 }
 
 // current says whether the operator has seen the spec as it is now; if not, what it waits for.
-func current(app cli.Application) (sentence string, ok bool) {
+func current(app application.Application) (sentence string, ok bool) {
 	switch seen := app.ApplicationStatus().ObservedGeneration; {
 	case seen == app.GetGeneration():
 		return "", true
@@ -54,7 +54,7 @@ func current(app cli.Application) (sentence string, ok bool) {
 	return "the operator has not seen the last change of its spec yet; if that takes long, kubectl holdfast doctor tells why", false
 }
 
-func ready(app cli.Application) verdict {
+func ready(app application.Application) verdict {
 	if sentence, ok := current(app); !ok {
 		return verdict{sentence: sentence}
 	}
@@ -68,11 +68,11 @@ func ready(app cli.Application) verdict {
 	return verdict{sentence: c.Message}
 }
 
-func suspended(app cli.Application) verdict {
+func suspended(app application.Application) verdict {
 	if _, ok := app.(*appsapi.CloudManager); ok {
 		return verdict{never: true, sentence: "cannot be suspended: its kind has no field for that; wait for it with --for ready"}
 	}
-	for _, c := range cli.Components(app) {
+	for _, c := range application.Components(app) {
 		if !c.Suspend {
 			return verdict{sentence: fmt.Sprintf("its spec does not say suspend; kubectl holdfast suspend %s -n %s sets it", app.GetName(), app.GetNamespace())}
 		}
@@ -84,9 +84,9 @@ func suspended(app cli.Application) verdict {
 }
 
 // notGone judges what is still there.
-func notGone(app cli.Application) verdict {
+func notGone(app application.Application) verdict {
 	if app.GetDeletionTimestamp() == nil {
-		return verdict{sentence: fmt.Sprintf("nobody has deleted it; kubectl delete %s %s -n %s does", strings.ToLower(cli.KindOf(app)), app.GetName(), app.GetNamespace())}
+		return verdict{sentence: fmt.Sprintf("nobody has deleted it; kubectl delete %s %s -n %s does", strings.ToLower(application.KindOf(app)), app.GetName(), app.GetNamespace())}
 	}
 	// About a deletion the operator speaks in any generation: the spec no longer matters.
 	c := meta.FindStatusCondition(app.ApplicationStatus().Conditions, appsapi.ConditionReady)
@@ -97,10 +97,10 @@ func notGone(app cli.Application) verdict {
 }
 
 func atRevision(n int64) goal {
-	return func(app cli.Application) verdict {
+	return func(app application.Application) verdict {
 		status, ok := app.(interface{ StackStatus() *appsapi.StackStatus })
 		if !ok {
-			return verdict{never: true, sentence: fmt.Sprintf("has no revisions: an %s remembers no earlier specs; wait for it with --for ready", cli.KindOf(app))}
+			return verdict{never: true, sentence: fmt.Sprintf("has no revisions: an %s remembers no earlier specs; wait for it with --for ready", application.KindOf(app))}
 		}
 		if sentence, ok := current(app); !ok {
 			return verdict{sentence: sentence}

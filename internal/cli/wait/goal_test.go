@@ -6,11 +6,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/application"
 )
 
 // stack is one of generation 3.
-func stack(change func(*appsapi.AppStack)) cli.Application {
+func stack(change func(*appsapi.AppStack)) application.Application {
 	app := &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "shop", Generation: 3}}
 	app.Spec.Components = []appsapi.Component{{Name: "web"}, {Name: "db"}}
 	app.Status.ObservedGeneration = 3
@@ -36,7 +36,7 @@ func TestGoals(t *testing.T) {
 	suspendedAll := func(a *appsapi.AppStack) { a.Spec.Suspend = true }
 	cases := map[string]struct {
 		until string
-		app   cli.Application
+		app   application.Application
 		want  verdict
 	}{
 		"ready":                                 {"ready", stack(nil), verdict{reached: true, sentence: "is ready: Everything runs as declared"}},

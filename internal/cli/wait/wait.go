@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
@@ -41,7 +42,7 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOu
 		if done, err := w.see(app); done {
 			return err
 		}
-		fmt.Fprintf(errOut, "%s is not %s: %s\n", cli.Title(app), o.until, w.last)
+		fmt.Fprintf(errOut, "%s is not %s: %s\n", application.Title(app), o.until, w.last)
 		return cli.ErrNotReady
 	}
 	limited, cancel := context.WithTimeout(ctx, o.timeout)
@@ -51,9 +52,9 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOu
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("interrupted while waiting for %s: %s", cli.Title(app), w.last)
+		return fmt.Errorf("interrupted while waiting for %s: %s", application.Title(app), w.last)
 	case limited.Err() != nil:
-		fmt.Fprintf(errOut, "%s is not %s after %s: %s\n", cli.Title(app), o.until, o.timeout, w.last)
+		fmt.Fprintf(errOut, "%s is not %s after %s: %s\n", application.Title(app), o.until, o.timeout, w.last)
 		return cli.ErrNotReady
 	}
 	return err
@@ -61,7 +62,7 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOu
 
 // waiting is a wait for one application.
 type waiting struct {
-	app         cli.Application
+	app         application.Application
 	judge       goal
 	gone        bool
 	out, errOut io.Writer
@@ -71,8 +72,8 @@ type waiting struct {
 
 // see looks at the application as it is now, or nil when it is gone. done says that there is
 // nothing more to wait for.
-func (w *waiting) see(app cli.Application) (done bool, err error) {
-	title := cli.Title(w.app)
+func (w *waiting) see(app application.Application) (done bool, err error) {
+	title := application.Title(w.app)
 	if app == nil || app.GetUID() != w.app.GetUID() {
 		if w.gone {
 			fmt.Fprintf(w.out, "%s is gone.\n", title)
@@ -108,10 +109,10 @@ func (w *waiting) follow(ctx context.Context, c client.WithWatch) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || meta.IsNoMatchError(err):
-			return fmt.Errorf("watch %s: %w", cli.Title(w.app), cli.Explained(err))
+			return fmt.Errorf("watch %s: %w", application.Title(w.app), cli.Explained(err))
 		case apierrors.IsResourceExpired(err) || apierrors.IsGone(err): // a long silence
 		case err != nil && err.Error() != w.last:
-			fmt.Fprintf(w.errOut, "Lost sight of %s, trying again: %v\n", cli.Title(w.app), err)
+			fmt.Fprintf(w.errOut, "Lost sight of %s, trying again: %v\n", application.Title(w.app), err)
 			w.last = err.Error()
 		}
 		select {
@@ -124,7 +125,7 @@ func (w *waiting) follow(ctx context.Context, c client.WithWatch) error {
 
 // once looks and then watches, until that breaks off.
 func (w *waiting) once(ctx context.Context, c client.WithWatch) (done bool, err error) {
-	kind, err := cli.KindCalled(strings.ToLower(cli.KindOf(w.app)))
+	kind, err := application.KindCalled(strings.ToLower(application.KindOf(w.app)))
 	if err != nil {
 		return true, err
 	}
@@ -137,9 +138,9 @@ func (w *waiting) once(ctx context.Context, c client.WithWatch) (done bool, err 
 	if err != nil {
 		return true, err
 	}
-	var app cli.Application
+	var app application.Application
 	if len(objects) > 0 {
-		app, _ = objects[0].(cli.Application)
+		app, _ = objects[0].(application.Application)
 	}
 	if done, err := w.see(app); done {
 		return true, err
@@ -153,7 +154,7 @@ func (w *waiting) once(ctx context.Context, c client.WithWatch) (done bool, err 
 	for event := range events.ResultChan() {
 		switch event.Type {
 		case watch.Added, watch.Modified, watch.Deleted:
-			app, _ := event.Object.(cli.Application)
+			app, _ := event.Object.(application.Application)
 			if event.Type == watch.Deleted {
 				app = nil
 			}

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/view"
 )
@@ -37,14 +37,14 @@ var (
 	Created = Now.Add(-2 * time.Hour)
 )
 
-var scheme = cli.Scheme()
+var scheme = application.Scheme()
 
 // Before is a time as long ago.
 func Before(d time.Duration) metav1.Time { return metav1.NewTime(Now.Add(-d)) }
 
 // Scene is an application and what is around it.
 type Scene struct {
-	App        cli.Application
+	App        application.Application
 	Components []desired.Component
 	Objects    []client.Object
 	// Unread are the kinds that may not be read.
@@ -54,7 +54,7 @@ type Scene struct {
 // New is an application of a kind, with a spec in YAML, about which the operator says that
 // all is well. Nothing of it exists yet.
 func New(kind, name, spec string) *Scene {
-	k, err := cli.KindCalled(kind)
+	k, err := application.KindCalled(kind)
 	must(err)
 	app := k.New()
 	must(yaml.UnmarshalStrict(fmt.Appendf(nil, "spec: %s", indented(spec)), app))
@@ -65,7 +65,7 @@ func New(kind, name, spec string) *Scene {
 	app.SetCreationTimestamp(metav1.NewTime(Created))
 	app.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, Time: new(metav1.NewTime(Created))}})
 	app.GetObjectKind().SetGroupVersionKind(appsapi.GroupVersion.WithKind(k.Name))
-	s := &Scene{App: app, Components: desired.For(cli.Owner(app), cli.Components(app), desired.Known{})}
+	s := &Scene{App: app, Components: desired.For(application.Owner(app), application.Components(app), desired.Known{})}
 	s.Says(metav1.ConditionTrue, appsapi.ReasonReconciled, "Everything runs as declared")
 	return s
 }
@@ -180,7 +180,7 @@ func (s *Scene) Pods(component string) []*corev1.Pod {
 
 // Input is the scene for the view: everything was read but what may not be.
 func (s *Scene) Input() view.Input {
-	in := view.Input{App: s.App, Kind: cli.KindOf(s.App), Status: s.App.ApplicationStatus(), Stack: s.Stack(), Components: s.Components, Now: Now}
+	in := view.Input{App: s.App, Kind: application.KindOf(s.App), Status: s.App.ApplicationStatus(), Stack: s.Stack(), Components: s.Components, Now: Now}
 	unread := map[string]bool{}
 	for _, kind := range s.Unread {
 		unread[kind] = true
@@ -269,7 +269,7 @@ func (s *Scene) set(w *appsv1.StatefulSet) {
 		for _, t := range w.Spec.VolumeClaimTemplates {
 			claim := t.DeepCopy()
 			claim.Namespace, claim.Name = Namespace, fmt.Sprintf("%s-%s", t.Name, pod.Name)
-			claim.Labels = map[string]string{appsapi.LabelOwnerKind: cli.KindOf(s.App)}
+			claim.Labels = map[string]string{appsapi.LabelOwnerKind: application.KindOf(s.App)}
 			for k, v := range t.Labels {
 				claim.Labels[k] = v
 			}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"strings"
 	"sync"
@@ -14,8 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
 // opener opens the log of a container.
@@ -25,16 +22,12 @@ type opener interface {
 
 // mux makes one stream of many logs.
 type mux struct {
-	options
-	logs   opener
-	out    cli.Terminal
-	errOut io.Writer
+	options Options
+	logs    opener
+	out     Out
 
 	mu sync.Mutex // one line at a time
 }
-
-// palette has the colours of pods, those that mean something left out.
-var palette = []string{"36", "35", "34", "96", "95", "94"}
 
 // maxLine is how much of a line is waited for: one that never ends must not fill the memory.
 const maxLine = 1 << 20
@@ -57,9 +50,7 @@ func (m *mux) copy(ctx context.Context, c container, o corev1.PodLogOptions, las
 		return last, err
 	}
 	defer func() { _ = stream.Close() }()
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(c.pod.Name)) // cannot fail
-	prefix := m.out.Paint(palette[int(hash.Sum32())%len(palette)], c.String()) + "  "
+	from := Line{Component: c.component, Pod: c.pod.Name, Container: c.name, From: c.String()}
 	resumed := last
 	lines := bufio.NewReaderSize(stream, maxLine)
 	for begins := true; ; {
@@ -71,7 +62,7 @@ func (m *mux) copy(ctx context.Context, c container, o corev1.PodLogOptions, las
 			}
 			begins = strings.HasSuffix(text, "\n")
 			if stamp == "" || resumed == "" || later(stamp, resumed) {
-				if err := m.print(prefix, stamp, strings.TrimSuffix(text, "\n")); err != nil {
+				if err := m.print(from, stamp, strings.TrimSuffix(text, "\n")); err != nil {
 					return last, err
 				}
 			}
@@ -107,13 +98,11 @@ func later(a, b string) bool {
 	return errA != nil || errB != nil || ta.After(tb)
 }
 
-func (m *mux) print(prefix, stamp, text string) error {
-	if m.timestamps && stamp != "" {
-		text = stamp + " " + text
-	}
+func (m *mux) print(line Line, stamp, text string) error {
+	line.Time, line.Text = stamp, text
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, err := io.WriteString(m.out, prefix+text+"\n"); err != nil {
+	if err := m.out.Line(line); err != nil {
 		return printError{err}
 	}
 	return nil
@@ -127,17 +116,17 @@ func (e printError) Unwrap() error { return e.error }
 func (m *mux) say(format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	fmt.Fprintf(m.errOut, format+"\n", args...)
+	m.out.Say(fmt.Sprintf(format, args...))
 }
 
 // logOptions are those of a container; existed says that it was there when we began.
 func (m *mux) logOptions(existed bool) corev1.PodLogOptions {
-	o := corev1.PodLogOptions{Follow: m.follow, Previous: m.previous}
-	if m.since > 0 {
-		o.SinceSeconds = new(max(1, int64(m.since.Round(time.Second).Seconds())))
+	o := corev1.PodLogOptions{Follow: m.options.Follow, Previous: m.options.Previous}
+	if m.options.Since > 0 {
+		o.SinceSeconds = new(max(1, int64(m.options.Since.Round(time.Second).Seconds())))
 	}
-	if existed && m.tail >= 0 {
-		o.TailLines = new(m.tail)
+	if existed && m.options.Tail >= 0 {
+		o.TailLines = new(m.options.Tail)
 	}
 	return o
 }
@@ -153,11 +142,14 @@ func (m *mux) once(ctx context.Context, containers []container) error {
 	read := 0
 	for _, c := range containers {
 		switch {
-		case m.previous && c.restarts == 0:
+		case m.options.Previous && c.restarts == 0:
 			continue
 		case c.id == "":
 			m.say("%s cannot be read yet: %s; kubectl describe pod %s -n %s says more", c, c.waits, c.pod.Name, c.pod.Namespace)
 			continue
+		case m.options.AtMost > 0 && read == m.options.AtMost:
+			m.say("read %d of %d containers; %s", read, len(containers), m.options.Hints.Fewer)
+			return nil
 		}
 		read++
 		_, err := m.copy(ctx, c, m.logOptions(true), "")
@@ -165,13 +157,13 @@ func (m *mux) once(ctx context.Context, containers []container) error {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // Ctrl-C is no error
 		case fatal(err):
-			return fmt.Errorf("read the log of %s: %w", c, cli.Explained(err))
+			return fmt.Errorf("read the log of %s: %w", c, err)
 		case err != nil:
 			m.say("%s cannot be read: %v; try again", c, err)
 		}
 	}
-	if read == 0 && m.previous {
-		m.say("no container was restarted; leave out --previous")
+	if read == 0 && m.options.Previous {
+		m.say("no container was restarted; %s", m.options.Hints.NotPrevious)
 	}
 	return nil
 }

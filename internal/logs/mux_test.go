@@ -18,8 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
 // written are logs as a kubelet would give them, by pod and container. TestStories has a
@@ -142,57 +140,76 @@ func (t *terminal) take() string {
 	return t.String()
 }
 
+// printer is who reads the lines.
+type printer struct {
+	out, errOut io.Writer
+	times       bool
+}
+
+func (p printer) Line(l Line) error {
+	if p.times && l.Time != "" {
+		l.Text = l.Time + " " + l.Text
+	}
+	_, err := fmt.Fprintf(p.out, "%s  %s\n", l.From, l.Text)
+	return err
+}
+
+func (p printer) Say(sentence string) { fmt.Fprintln(p.errOut, sentence) }
+
+var hints = Hints{Fewer: "choose with --component or -c, or follow more with --max-streams", NotPrevious: "leave out --previous"}
+
 func TestOnce(t *testing.T) {
 	restarted := runs("app", "2")
 	restarted.RestartCount = 1
 	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "pods/log"}, "shop-job-a", errors.New("no"))
 	cases := map[string]struct {
-		options
+		options             Options
 		pods                []*corev1.Pod
 		logs                map[string][]log
-		colour              bool
+		times               bool
 		out, errOut, wanted string
 		asked               []string
 	}{
 		"two containers": {
-			options: options{tail: 10, since: time.Minute}, pods: []*corev1.Pod{pod("a", runs("app", "1"), runs("proxy", "2"))},
+			options: Options{Tail: 10, Since: time.Minute}, pods: []*corev1.Pod{pod("a", runs("app", "1"), runs("proxy", "2"))},
 			logs:  map[string][]log{"shop-job-a/app": {{text: at(1, "one") + at(2, "two")}}, "shop-job-a/proxy": {{text: at(1, "p")}}},
 			out:   "web/a app  one\nweb/a app  two\nweb/a proxy  p\n",
 			asked: []string{"shop-job-a/app follow=false previous=false tail=10 since=60s", "shop-job-a/proxy follow=false previous=false tail=10 since=60s"},
 		},
 		"with times": {
-			options: options{tail: -1, timestamps: true}, pods: []*corev1.Pod{pod("a", runs("app", "1"))},
+			options: Options{Tail: -1}, times: true, pods: []*corev1.Pod{pod("a", runs("app", "1"))},
 			logs: map[string][]log{"shop-job-a/app": {{text: at(1, "one") + "no time\n" + at(2, "the end is missing")[:30]}}},
 			out:  "web/a app  2026-01-02T03:04:01.5Z one\nweb/a app  no time\nweb/a app  2026-01-02T03:04:02.5Z the end\n",
 		},
-		"in colour": {
-			options: options{tail: -1}, pods: []*corev1.Pod{pod("a", runs("app", "1"))}, colour: true,
-			logs: map[string][]log{"shop-job-a/app": {{text: at(1, "one")}}},
-			out:  "\x1b[94mweb/a app\x1b[0m  one\n",
-		},
 		"one that cannot be read yet, and one that cannot": {
-			options: options{tail: -1}, pods: []*corev1.Pod{pod("a", starts("app")), pod("b", runs("app", "1")), pod("c", runs("app", "1"))},
+			options: Options{Tail: -1}, pods: []*corev1.Pod{pod("a", starts("app")), pod("b", runs("app", "1")), pod("c", runs("app", "1"))},
 			logs:   map[string][]log{"shop-job-b/app": {{err: errors.New("no route to host")}}, "shop-job-c/app": {{text: at(1, "one")}}},
 			out:    "web/c app  one\n",
 			errOut: "web/a app cannot be read yet: ContainerCreating; kubectl describe pod shop-job-a -n shop says more\nweb/b app cannot be read: no route to host; try again\n",
 		},
 		"before a restart": {
-			options: options{tail: -1, previous: true}, pods: []*corev1.Pod{pod("a", runs("app", "1")), pod("b", restarted)},
+			options: Options{Tail: -1, Previous: true}, pods: []*corev1.Pod{pod("a", runs("app", "1")), pod("b", restarted)},
 			logs:  map[string][]log{"shop-job-b/app": {{text: at(1, "one")}}},
 			out:   "web/b app  one\n",
 			asked: []string{"shop-job-b/app follow=false previous=true"},
 		},
+		"more than are read": {
+			options: Options{Tail: -1, AtMost: 1, Hints: hints}, pods: []*corev1.Pod{pod("a", runs("app", "1")), pod("b", runs("app", "1"))},
+			logs:   map[string][]log{"shop-job-a/app": {{text: at(1, "one")}}},
+			out:    "web/a app  one\n",
+			errOut: "read 1 of 2 containers; " + hints.Fewer + "\n",
+		},
 		"nothing was restarted": {
-			options: options{previous: true}, pods: []*corev1.Pod{pod("a", runs("app", "1"))},
+			options: Options{Previous: true, Hints: hints}, pods: []*corev1.Pod{pod("a", runs("app", "1"))},
 			errOut: "no container was restarted; leave out --previous\n",
 		},
 		"no right to read": {
 			pods: []*corev1.Pod{pod("a", runs("app", "1")), pod("b", runs("app", "1"))},
 			logs: map[string][]log{"shop-job-a/app": {{err: denied}}}, asked: []string{"shop-job-a/app follow=false previous=false tail=0"},
-			wanted: `read the log of web/a app: pods/log "shop-job-a" is forbidden: no; ask for the right, or use another user with --as or --context`,
+			wanted: `read the log of web/a app: pods/log "shop-job-a" is forbidden: no`,
 		},
 		"a line longer than the memory for it": {
-			options: options{tail: -1}, pods: []*corev1.Pod{pod("a", runs("app", "1"))},
+			options: Options{Tail: -1}, pods: []*corev1.Pod{pod("a", runs("app", "1"))},
 			logs: map[string][]log{"shop-job-a/app": {{text: at(1, strings.Repeat("x", maxLine)) + at(2, "two")}}},
 			out:  "web/a app  " + strings.Repeat("x", maxLine-len(at(1, ""))+1) + "\nweb/a app  " + strings.Repeat("x", len(at(1, ""))-1) + "\nweb/a app  two\n",
 		},
@@ -201,7 +218,7 @@ func TestOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
 			w := &written{logs: tc.logs}
-			m := &mux{options: tc.options, logs: w, out: cli.Terminal{Writer: &out, Colour: tc.colour}, errOut: &errOut}
+			m := &mux{options: tc.options, logs: w, out: printer{&out, &errOut, tc.times}}
 			err := m.once(t.Context(), all(tc.pods...))
 			if fmt.Sprint(err) != tc.wanted && (err != nil || tc.wanted != "") {
 				t.Errorf("got  %v\nwant %s", err, tc.wanted)
@@ -229,7 +246,7 @@ type following struct {
 func follow(t *testing.T, w *written, streams int, pods ...*corev1.Pod) *following {
 	ctx, stop := context.WithCancel(t.Context())
 	f := &following{t: t, pods: pods, changed: make(chan struct{}), done: make(chan error, 1), stop: stop}
-	m := &mux{options: options{follow: true, tail: 10, streams: streams}, logs: w, out: cli.Terminal{Writer: &f.out}, errOut: &f.errOut}
+	m := &mux{options: Options{Follow: true, Tail: 10, Streams: streams, Hints: hints}, logs: w, out: printer{&f.out, &f.errOut, false}}
 	go func() {
 		f.done <- newFollower(m).run(ctx, f.changed, func() ([]container, error) { return all(f.pods...), nil })
 	}()

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
 // again is how long a log that ended too early is left alone.
@@ -100,7 +98,7 @@ func (f *follower) sync(ctx context.Context, containers []container) {
 		}
 		switch {
 		case s.active, s.done, time.Now().Before(s.next):
-		case active >= f.streams:
+		case active >= f.options.Streams:
 			left++
 		default:
 			active++
@@ -131,7 +129,7 @@ func (f *follower) end(e end) error {
 	s.active, s.last, s.next = false, e.last, time.Now().Add(again)
 	switch {
 	case fatal(e.err):
-		return fmt.Errorf("read the log of %s: %w", e.container, cli.Explained(e.err))
+		return fmt.Errorf("read the log of %s: %w", e.container, e.err)
 	case apierrors.IsNotFound(e.err):
 		s.done = true // the pod is gone, as its next list will say
 	case e.err != nil:
@@ -152,7 +150,7 @@ func (f *follower) sayRoom(left int) {
 		f.say("all containers are followed now")
 		return
 	}
-	f.say("following %d of %d containers; choose with --component or -c, or follow more with --max-streams", f.streams, f.streams+left)
+	f.say("following %d of %d containers; %s", f.options.Streams, f.options.Streams+left, f.options.Hints.Fewer)
 }
 
 func (f *follower) sayOnce(message string) {

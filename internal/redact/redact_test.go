@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/holdfast-dev/holdfast/internal/cli/redact"
+	"github.com/holdfast-dev/holdfast/internal/redact"
 )
 
 // canary is in every value that must not be seen.

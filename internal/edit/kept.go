@@ -1,4 +1,4 @@
-package rollback
+package edit
 
 import (
 	"maps"
@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/holdfast-dev/holdfast/internal/cli/revisions"
+	"github.com/holdfast-dev/holdfast/internal/revisions"
 )
 
 // rule is a field that going back leaves as it is now. In a path, components[name] stands for

@@ -1,4 +1,4 @@
-package cli
+package application
 
 import (
 	"context"
@@ -59,7 +59,7 @@ func Workloads(ctx context.Context, c client.Reader, opts ...client.ListOption) 
 			return list
 		}, append([]client.ListOption{Ours()}, opts...)...)
 		if err != nil {
-			return nil, fmt.Errorf("list %ss: %w", kind.Kind, Explained(err))
+			return nil, fmt.Errorf("list %ss: %w", kind.Kind, err)
 		}
 		for _, o := range objects {
 			if child, ok := o.(metav1.Object); ok {

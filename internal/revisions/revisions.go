@@ -1,5 +1,5 @@
 // Package revisions reads the specs that the operator remembers of an application, and says
-// how two of them differ. The verbs history and rollback share it.
+// how two of them differ. Plugin and center share it.
 //
 // Safety rule: it only reads. A password that somebody wrote into a spec is shown nowhere.
 package revisions
@@ -19,14 +19,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/history"
 	"github.com/holdfast-dev/holdfast/internal/kinds"
 )
 
 // Spec is a spec, or the part of it that is remembered, as the API server has it: a field
-// that this version of the plugin does not know is still there.
+// that this version does not know is still there.
 type Spec = map[string]any
 
 // Revision is a spec that was applied once.
@@ -45,7 +45,7 @@ type Revision struct {
 
 // List returns the revisions of an application, the oldest first. A kind without revisions
 // is an error that says what to do instead.
-func List(ctx context.Context, c client.Reader, app cli.Application) ([]Revision, error) {
+func List(ctx context.Context, c client.Reader, app application.Application) ([]Revision, error) {
 	current, err := currentName(app)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func List(ctx context.Context, c client.Reader, app cli.Application) ([]Revision
 	var list appsv1.ControllerRevisionList
 	err = c.List(ctx, &list, client.InNamespace(app.GetNamespace()), client.MatchingLabels{appsapi.LabelOwnerUID: string(app.GetUID())})
 	if err != nil {
-		return nil, fmt.Errorf("list the ControllerRevisions of %s: %w", cli.Title(app), cli.Explained(err))
+		return nil, fmt.Errorf("list the ControllerRevisions of %s: %w", application.Title(app), err)
 	}
 	var out []Revision
 	for i := range list.Items {
@@ -79,7 +79,7 @@ func List(ctx context.Context, c client.Reader, app cli.Application) ([]Revision
 
 // currentName is the name of the revision with the spec that the application has now, as the
 // operator gives it.
-func currentName(app cli.Application) (string, error) {
+func currentName(app application.Application) (string, error) {
 	spec, err := remembered(app)
 	if err != nil {
 		return "", err
@@ -88,25 +88,25 @@ func currentName(app cli.Application) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return desired.RevisionName(cli.Owner(app), of.Hash), nil
+	return desired.RevisionName(application.Owner(app), of.Hash), nil
 }
 
 // remembered is the part of the spec that revisions have.
-func remembered(app cli.Application) (spec any, err error) {
+func remembered(app application.Application) (spec any, err error) {
 	switch o := app.(type) {
 	case *appsapi.AppStack:
 		spec, _ = kinds.AppStackHistory(o)
 	case *appsapi.CloudManager:
 		spec, _ = kinds.CloudManagerHistory(o)
 	default:
-		return nil, fmt.Errorf("%s has no revisions: an %s remembers no earlier specs; take the earlier manifest from where you keep it, for example git, and kubectl apply it", cli.Title(app), cli.KindOf(app))
+		return nil, application.Refuse("%s has no revisions: an %s remembers no earlier specs; take the earlier manifest from where you keep it, for example git, and kubectl apply it", application.Title(app), application.KindOf(app))
 	}
 	return spec, nil
 }
 
 // markedCurrent trusts the status when no revision has the name that we would give: the
 // operator is of another version then, and writes specs down differently.
-func markedCurrent(app cli.Application, revisions []Revision) []Revision {
+func markedCurrent(app application.Application, revisions []Revision) []Revision {
 	status := app.ApplicationStatus()
 	if status.ObservedGeneration != app.GetGeneration() || slices.ContainsFunc(revisions, func(r Revision) bool { return r.Current }) {
 		return revisions
@@ -122,16 +122,16 @@ func markedCurrent(app cli.Application, revisions []Revision) []Revision {
 }
 
 // Find returns the revision of a number.
-func Find(app cli.Application, revisions []Revision, number int64) (Revision, error) {
+func Find(app application.Application, revisions []Revision, number int64) (Revision, error) {
 	i := slices.IndexFunc(revisions, func(r Revision) bool { return r.Number == number })
 	if i < 0 {
-		return Revision{}, fmt.Errorf("%s has no revision %d; kubectl holdfast history %s -n %s lists those it has", cli.Title(app), number, app.GetName(), app.GetNamespace())
+		return Revision{}, application.Refuse("%s has no revision %d; kubectl holdfast history %s -n %s lists those it has", application.Title(app), number, app.GetName(), app.GetNamespace())
 	}
 	return revisions[i], nil
 }
 
 // Now is the remembered part of the spec that the application has now.
-func Now(app cli.Application) (Spec, error) {
+func Now(app application.Application) (Spec, error) {
 	spec, err := remembered(app)
 	if err != nil {
 		return nil, err

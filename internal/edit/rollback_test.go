@@ -1,20 +1,16 @@
-package rollback
+package edit
 
 import (
-	"bytes"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/cli/revisions"
-	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
+	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/revisions"
 )
 
 func parsed(t *testing.T, text string) revisions.Spec {
@@ -31,13 +27,13 @@ func parsed(t *testing.T, text string) revisions.Spec {
 }
 
 // shop is an application with a spec and earlier ones.
-func shop(t *testing.T, app cli.Application, now string, earlier ...string) back {
+func shop(t *testing.T, app application.Application, now string, earlier ...string) Past {
 	t.Helper()
 	app.SetNamespace("prod")
 	app.SetName("shop")
-	b := back{app: app, now: parsed(t, now)}
+	b := Past{App: app, Now: parsed(t, now)}
 	for i, spec := range earlier {
-		b.all = append(b.all, revisions.Revision{Number: int64(i + 1), Healthy: true, Spec: parsed(t, spec)})
+		b.All = append(b.All, revisions.Revision{Number: int64(i + 1), Healthy: true, Spec: parsed(t, spec)})
 	}
 	return b
 }
@@ -128,20 +124,20 @@ func TestTarget(t *testing.T) {
 			}
 			b := shop(t, app, tc.now, tc.earlier...)
 			if tc.sick > 0 {
-				b.all[tc.sick-1].Healthy = false
+				b.All[tc.sick-1].Healthy = false
 			}
 			before := parsed(t, tc.now)
-			d, err := b.to(b.all[0])
+			d, err := b.To(b.All[0])
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(parsed(t, tc.want), d.spec); diff != "" {
+			if diff := cmp.Diff(parsed(t, tc.want), d.Spec); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
-			if got := strings.Join(d.notes, "\n"); got != tc.notes {
+			if got := strings.Join(d.Notes, "\n"); got != tc.notes {
 				t.Errorf("notes\n%s\nwant\n%s", got, tc.notes)
 			}
-			if diff := cmp.Diff(before, b.now); diff != "" {
+			if diff := cmp.Diff(before, b.Now); diff != "" {
 				t.Errorf("the spec of now was changed (-before +after):\n%s", diff)
 			}
 		})
@@ -157,22 +153,22 @@ func TestCloudManagerKeepsItsDatabase(t *testing.T) {
 	  db: {rootPass: geheim, statefulSet: {image: "mariadb:11", name: old, storage: {size: 2Gi, class: fast}}}}`
 	app := &appsapi.CloudManager{}
 	b := shop(t, app, now, earlier)
-	d, err := b.to(b.all[0])
+	d, err := b.To(b.All[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(parsed(t, want), d.spec); diff != "" {
+	if diff := cmp.Diff(parsed(t, want), d.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
 	later := shop(t, app, strings.Replace(now, "rootPass: geheim", "backup: {keep: 7}", 1), earlier)
-	if _, err := later.to(later.all[0]); err == nil || !strings.Contains(err.Error(), `(unknown field "backup")`) {
+	if _, err := later.To(later.All[0]); err == nil || !strings.Contains(err.Error(), `(unknown field "backup")`) {
 		t.Errorf("a field of a later version: got %v", err)
 	}
 	app.Status.Components = []appsapi.ComponentStatus{{Name: "db", Reason: "StorageRefused"}}
-	if d, err = b.to(b.all[0]); err != nil {
+	if d, err = b.To(b.All[0]); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(parsed(t, strings.Replace(want, "size: 2Gi, class: fast", "size: 1Gi", 1)), d.spec); diff != "" {
+	if diff := cmp.Diff(parsed(t, strings.Replace(want, "size: 2Gi, class: fast", "size: 1Gi", 1)), d.Spec); diff != "" {
 		t.Errorf("spec with refused storage (-want +got):\n%s", diff)
 	}
 }
@@ -200,7 +196,7 @@ func TestRefusals(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := shop(t, &appsapi.AppStack{}, tc.now, tc.earlier)
-			if _, err := b.to(b.all[0]); err == nil || err.Error() != tc.want {
+			if _, err := b.To(b.All[0]); err == nil || err.Error() != tc.want {
 				t.Errorf("got  %v\nwant %s", err, tc.want)
 			}
 		})
@@ -213,39 +209,22 @@ func TestChoose(t *testing.T) {
 		return with(`{name: web` + more + `, service: {image: "` + image + `"}}`)
 	}
 	b := shop(t, &appsapi.AppStack{}, web("3", ", suspend: true"), web("1", ""), web("2", ""), web("4", ""), web("3", ""), web("3", ", suspend: true"))
-	b.all[2].Healthy, b.all[4].Current = false, true
+	b.All[2].Healthy, b.All[4].Current = false, true
 	for number, want := range map[int64]int64{0: 2, 3: 3, 1: 1} {
-		d, err := b.choose(number)
+		d, err := b.Choose(number)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d.to.Number != want {
-			t.Errorf("asked for %d: got revision %d, want %d", number, d.to.Number, want)
+		if d.To.Number != want {
+			t.Errorf("asked for %d: got revision %d, want %d", number, d.To.Number, want)
 		}
 	}
-	if _, err := b.choose(9); err == nil {
+	if _, err := b.Choose(9); err == nil {
 		t.Error("revision 9 does not exist")
 	}
-	b.all = b.all[2:]
+	b.All = b.All[2:]
 	const want = "AppStack prod/shop has no earlier revision with which everything was ready and anything would be different; choose one with --to-revision: kubectl holdfast history shop -n prod lists them"
-	if _, err := b.choose(0); err == nil || err.Error() != want {
+	if _, err := b.Choose(0); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
-	}
-}
-
-func TestPrint(t *testing.T) {
-	b := shop(t, &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{}},
-		with(`{name: db, stateful: {image: "db:2", storage: [{name: data, mountPath: /d, size: 2Gi, className: fast}]}}`, `{name: cache, stateful: {image: "kv:1", storage: [{name: data, mountPath: /d, size: 1Gi}]}}`, `{name: web, service: {image: "web:2", update: {restartedAt: "2026-03-04T10:00:00Z"}}}`),
-		with(`{name: db, stateful: {image: "db:1", storage: [{name: data, mountPath: /d, size: 1Gi}]}}`, `{name: web, service: {image: "web:1", replicas: 3}}`))
-	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-	b.all[0].Created = now.Add(-50 * time.Hour)
-	d, err := b.to(b.all[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, width := range map[string]int{"plan.txt": 0, "plan-narrow.txt": 60} {
-		var out bytes.Buffer
-		d.print(b.app, now, cli.Terminal{Writer: &out, Width: width})
-		golden.Check(t, file, out.String())
 	}
 }

@@ -28,7 +28,12 @@ type key struct{ pod, container, run string }
 func (c container) key() key { return key{string(c.pod.UID), c.name, c.id} }
 
 // String is what lines begin with, and messages.
-func (c container) String() string { return c.component + "/" + suffix(c.pod) + " " + c.name }
+func (c container) String() string {
+	if c.component == "" {
+		return c.pod.Name + " " + c.name
+	}
+	return c.component + "/" + suffix(c.pod) + " " + c.name
+}
 
 // suffix is what tells a pod from the others of its component: its name without that of the
 // child that it is of.

@@ -1,0 +1,44 @@
+package rollback
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/edit"
+	"github.com/holdfast-dev/holdfast/internal/revisions"
+	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
+)
+
+func TestPrint(t *testing.T) {
+	const now = `{components: [
+	  {name: db, stateful: {image: "db:2", storage: [{name: data, mountPath: /d, size: 2Gi, className: fast}]}},
+	  {name: cache, stateful: {image: "kv:1", storage: [{name: data, mountPath: /d, size: 1Gi}]}},
+	  {name: web, service: {image: "web:2", update: {restartedAt: "2026-03-04T10:00:00Z"}}}]}`
+	const earlier = `{components: [
+	  {name: db, stateful: {image: "db:1", storage: [{name: data, mountPath: /d, size: 1Gi}]}},
+	  {name: web, service: {image: "web:1", replicas: 3}}]}`
+	at := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	app := &appsapi.AppStack{}
+	app.Namespace, app.Name = "prod", "shop"
+	past := edit.Past{App: app, All: []revisions.Revision{{Number: 1, Healthy: true, Created: at.Add(-50 * time.Hour)}}}
+	for text, into := range map[string]*revisions.Spec{now: &past.Now, earlier: &past.All[0].Spec} {
+		if err := yaml.Unmarshal([]byte(text), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	past.All[0].Spec["components"].([]any)[1].(map[string]any)["service"].(map[string]any)["replicas"] = int64(3) // as the API server has it
+	d, err := past.Choose(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, width := range map[string]int{"plan.txt": 0, "plan-narrow.txt": 60} {
+		var out bytes.Buffer
+		show(d, app, at, cli.Terminal{Writer: &out, Width: width})
+		golden.Check(t, file, out.String())
+	}
+}
