@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/report"
 	"github.com/holdfast-dev/holdfast/internal/cli/restart"
 	"github.com/holdfast-dev/holdfast/internal/cli/rollback"
+	"github.com/holdfast-dev/holdfast/internal/cli/scale"
 	"github.com/holdfast-dev/holdfast/internal/cli/status"
 	"github.com/holdfast-dev/holdfast/internal/cli/suspend"
 	"github.com/holdfast-dev/holdfast/internal/cli/tree"
@@ -64,6 +65,7 @@ func Command(build string) *cobra.Command {
 		suspend.Command(env),
 		suspend.ResumeCommand(env),
 		restart.Command(env),
+		scale.Command(env),
 		wait.Command(env),
 		report.Command(env),
 		doctor.Command(env),
