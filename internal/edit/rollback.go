@@ -31,6 +31,14 @@ type Rollback struct {
 	Notes []string
 }
 
+// Kept is what of Stays is news: not what revisions do not remember, such as a password, and not
+// names, which are in the notes.
+func (r *Rollback) Kept() []revisions.Change {
+	return slices.DeleteFunc(slices.Clone(r.Stays), func(c revisions.Change) bool {
+		return c.Path == "renamedFrom" || c.Path == "rootPass" || c.Path == ""
+	})
+}
+
 // Past is an application that may go back.
 type Past struct {
 	App application.Application

@@ -39,14 +39,10 @@ func section(out cli.Terminal, title string, lines []string) {
 	}
 }
 
-// staying says what the revision had otherwise. What revisions do not remember, such as a
-// password, is no news, and names are in the notes.
+// staying says what the revision had otherwise.
 func staying(d *edit.Rollback) []string {
 	var out []string
-	for _, c := range d.Stays {
-		if c.Path == "renamedFrom" || c.Path == "rootPass" || c.Path == "" {
-			continue
-		}
+	for _, c := range d.Kept() {
 		out = append(out, fmt.Sprintf("%s: %s %s (%s in revision %d)", c.Component, c.Path, valueOr(c.After), valueOr(c.Before), d.To.Number))
 	}
 	return out

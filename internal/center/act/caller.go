@@ -1,0 +1,107 @@
+package act
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/internal/application"
+)
+
+// FieldManager is who the API server notes as the author of what callers write through the center.
+const FieldManager = "holdfast-center"
+
+// patience is how long the API server may take for an answer that is not a stream.
+const patience = 30 * time.Second
+
+// Ref names an object in sentences and finds applications and pods.
+type Ref struct {
+	Kind      string
+	Namespace string
+	Name      string
+}
+
+func (r Ref) String() string {
+	if r.Namespace == "" {
+		return r.Kind + " " + r.Name
+	}
+	return fmt.Sprintf("%s %s/%s", r.Kind, r.Namespace, r.Name)
+}
+
+func (r Ref) administrator() string {
+	if r.Namespace == "" {
+		return "an administrator of the cluster"
+	}
+	return "an administrator of namespace " + r.Namespace
+}
+
+// flag is the flag of kubectl that leads to it.
+func (r Ref) flag() string {
+	if r.Namespace == "" {
+		return ""
+	}
+	return " -n " + r.Namespace
+}
+
+// check refuses names that lead elsewhere in an address: a pod called ../secrets/x.
+func (r Ref) check(more ...string) error {
+	if r.Name == "" {
+		return invalid("no name of a %s given; name one", r.Kind)
+	}
+	for _, part := range append(more, r.Name, r.Namespace) {
+		if wrong := path.IsValidPathSegmentName(part); len(wrong) > 0 {
+			return invalid("%q cannot be part of the address of a %s: %s; correct it", part, r.Kind, strings.Join(wrong, ", "))
+		}
+	}
+	return nil
+}
+
+// Caller acts with the token of one caller.
+type Caller struct {
+	config *rest.Config
+	http   *http.Client
+	client client.Client
+	clock  clock.PassiveClock
+}
+
+// For makes a caller from access with a token of its own. It costs no request, and connections are
+// shared with other callers as far as the configuration allows.
+func For(config *rest.Config, clock clock.PassiveClock) (*Caller, error) {
+	config = rest.CopyConfig(config)
+	config.UserAgent = FieldManager
+	config.Timeout = 0 // a log may go on; everything else has a deadline of its own
+	over, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	c, err := application.NewClient(config, over)
+	if err != nil {
+		return nil, err
+	}
+	return &Caller{config: config, http: over, client: c, clock: clock}, nil
+}
+
+// application reads the application that a ref names.
+func (c *Caller) application(ctx context.Context, ref Ref) (application.Application, error) {
+	if err := ref.check(); err != nil {
+		return nil, err
+	}
+	for _, k := range application.Kinds {
+		if k.Name != ref.Kind {
+			continue
+		}
+		app := k.New()
+		if err := c.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, app); err != nil {
+			return nil, failed("get", ref, err)
+		}
+		return app, nil
+	}
+	return nil, invalid("%s is no application of Holdfast and is only shown; change it with kubectl, or use an AppStack, AppService or CloudManager", ref)
+}

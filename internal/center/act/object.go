@@ -1,0 +1,80 @@
+package act
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+
+	"github.com/holdfast-dev/holdfast/internal/redact"
+)
+
+// ObjectOptions say what of an object is shown.
+type ObjectOptions struct {
+	// Managers shows who wrote to it, and when.
+	Managers bool
+}
+
+// Object reads one object of any kind, as it may be shown: without values that may be secret. Of a
+// Secret nothing but metadata is read.
+func (c *Caller) Object(ctx context.Context, resource schema.GroupVersionResource, namespace, name string, o ObjectOptions) (map[string]any, error) {
+	ref := Ref{Kind: resource.Resource, Namespace: namespace, Name: name}
+	parts := []string{resource.Version, resource.Resource}
+	if resource.Version == "" || resource.Resource == "" {
+		return nil, invalid("no version or resource of %s given; name both, for example v1 and pods", ref)
+	}
+	if err := ref.check(append(parts, resource.Group)...); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	object, err := c.read(ctx, resource, namespace, name)
+	if err != nil {
+		return nil, failed("get", ref, err)
+	}
+	out := redact.Object(object)
+	if meta, ok := out["metadata"].(map[string]any); ok && !o.Managers {
+		delete(meta, "managedFields")
+	}
+	return out, nil
+}
+
+func (c *Caller) read(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (map[string]any, error) {
+	if isSecret(resource) {
+		partial, err := c.metadata(ctx, namespace, name)
+		if err != nil {
+			return nil, err
+		}
+		partial.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
+		return runtime.DefaultUnstructuredConverter.ToUnstructured(partial)
+	}
+	all, err := dynamic.NewForConfigAndClient(c.config, c.http)
+	if err != nil {
+		return nil, err
+	}
+	var object *unstructured.Unstructured
+	if namespace == "" {
+		object, err = all.Resource(resource).Get(ctx, name, metav1.GetOptions{})
+	} else {
+		object, err = all.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return object.Object, nil
+}
+
+func isSecret(r schema.GroupVersionResource) bool { return r.Group == "" && r.Resource == "secrets" }
+
+// metadata is that of a Secret: the API server does not send the rest.
+func (c *Caller) metadata(ctx context.Context, namespace, name string) (*metav1.PartialObjectMetadata, error) {
+	all, err := metadata.NewForConfigAndClient(c.config, c.http)
+	if err != nil {
+		return nil, err
+	}
+	return all.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+}

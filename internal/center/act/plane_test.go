@@ -1,0 +1,346 @@
+package act_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/center/act"
+	"github.com/holdfast-dev/holdfast/internal/cli/root"
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
+)
+
+// world is a real API server with the operator, and callers with real tokens.
+type world struct {
+	*stage.World
+	kubeconfig             string
+	reader, editor, nobody *act.Caller
+}
+
+func TestOnAPIServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs an API server: make test-api runs it")
+	}
+	s := stage.New(t, func(*corev1.Pod) podsim.Behavior { return podsim.Behavior{} }, operator.Options{})
+	w := &world{World: s.World(t), kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	w.Expect(clientcmd.WriteToFile(controlplane.Kubeconfig(s.Plane.Config), w.kubeconfig)).To(Succeed())
+	w.reader = w.caller("reader", read...)
+	w.editor = w.caller("editor", append(read, write...)...)
+	w.nobody = w.caller("nobody")
+	for _, test := range []struct {
+		name string
+		run  func(*world)
+	}{
+		{"SameAsThePlugin", sameAsPlugin}, {"NothingWithoutTheRight", nothingWithoutTheRight}, {"WrongQuestions", wrongQuestions},
+		{"Rollback", rollback}, {"Logs", logsOfPods}, {"Objects", objects}, {"Exists", exists},
+		{"Away", away}, // the last one: it ends the API server
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			other := *w
+			other.World = w.On(t)
+			test.run(&other)
+		})
+	}
+}
+
+var (
+	ours = []string{"appstacks", "appservices", "cloudmanagers"}
+	read = []rbacv1.PolicyRule{
+		{APIGroups: []string{"", "apps", "batch"}, Verbs: []string{"get", "list", "watch"}, Resources: []string{
+			"pods", "pods/log", "configmaps", "deployments", "statefulsets", "jobs", "cronjobs", "controllerrevisions"}},
+		{APIGroups: []string{"apps.holdfast.dev"}, Verbs: []string{"get", "list", "watch"}, Resources: ours},
+	}
+	write = []rbacv1.PolicyRule{
+		{APIGroups: []string{"apps.holdfast.dev"}, Verbs: []string{"update"}, Resources: ours},
+		{APIGroups: []string{""}, Verbs: []string{"get"}, Resources: []string{"secrets"}},
+	}
+)
+
+// token is one of a service account with some rights in the namespace.
+func (w *world) token(name string, rules ...rbacv1.PolicyRule) *rest.Config {
+	w.Helper()
+	in := metav1.ObjectMeta{Namespace: w.NS, Name: name}
+	w.Expect(w.Create(w.Context(), &corev1.ServiceAccount{ObjectMeta: in})).To(Succeed())
+	w.Expect(w.Create(w.Context(), &rbacv1.Role{ObjectMeta: in, Rules: rules})).To(Succeed())
+	w.Expect(w.Create(w.Context(), &rbacv1.RoleBinding{ObjectMeta: in, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: w.NS, Name: name}},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}})).To(Succeed())
+	admin := kubernetes.NewForConfigOrDie(w.Plane.Config)
+	made, err := admin.CoreV1().ServiceAccounts(w.NS).CreateToken(w.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	w.Expect(err).NotTo(HaveOccurred())
+	config := rest.AnonymousClientConfig(w.Plane.Config)
+	config.BearerToken = made.Status.Token
+	for _, rule := range rules {
+		resource, _, _ := strings.Cut(rule.Resources[0], "/")
+		w.Eventually(func() bool { // the API server's own copy of the roles has to catch up
+			got, err := kubernetes.NewForConfigOrDie(config).AuthorizationV1().SelfSubjectAccessReviews().Create(w.Context(), &authorizationv1.SelfSubjectAccessReview{
+				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Namespace: w.NS, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: resource}}}, metav1.CreateOptions{})
+			return err == nil && got.Status.Allowed
+		}, "30s", "50ms").Should(BeTrue(), "the rights of %s", name)
+	}
+	return config
+}
+
+func (w *world) caller(name string, rules ...rbacv1.PolicyRule) *act.Caller {
+	w.Helper()
+	c, err := act.For(w.token(name, rules...), clock.RealClock{})
+	w.Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+func (w *world) ref(kind, name string) act.Ref {
+	return act.Ref{Kind: kind, Namespace: w.NS, Name: name}
+}
+
+// stack creates one and waits for it.
+func (w *world) stack(name, spec string) *appsapi.AppStack {
+	w.Helper()
+	app := &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: name}}
+	w.Expect(yaml.UnmarshalStrict([]byte(spec), &app.Spec)).To(Succeed())
+	w.Expect(w.Create(w.Context(), app)).To(Succeed())
+	w.BecomesReady(app)
+	return app
+}
+
+func (w *world) becomes(app *appsapi.AppStack, spec string) {
+	w.Helper()
+	stage.Edit(w.World, app, func(s *appsapi.AppStack) {
+		s.Spec = appsapi.AppStackSpec{}
+		w.Expect(yaml.UnmarshalStrict([]byte(spec), &s.Spec)).To(Succeed())
+	})
+	w.BecomesReady(app)
+}
+
+func (w *world) spec(app *appsapi.AppStack) string {
+	w.Helper()
+	content, err := yaml.Marshal(stage.Find(w.World, app).Spec)
+	w.Expect(err).NotTo(HaveOccurred())
+	return string(content)
+}
+
+// plugin runs the plugin as an administrator.
+func (w *world) plugin(args ...string) {
+	w.Helper()
+	var out bytes.Buffer
+	cmd := root.Command("v1.2.3")
+	cmd.SetArgs(append([]string{"--kubeconfig", w.kubeconfig, "-n", w.NS}, args...))
+	cmd.SetOut(&out)
+	cmd.SetErr(io.Discard)
+	w.Expect(cmd.ExecuteContext(w.Context())).To(Succeed(), "kubectl holdfast %v\n%s", args, out.String())
+}
+
+const (
+	first  = `components: [{name: db, stateful: {image: "shop/db:1", storage: [{name: data, mountPath: /data, size: 1Gi}]}}, {name: web, service: {image: "shop/web:1", replicas: 1, env: [{name: PASSWORD, value: canary-one}]}}]`
+	second = `components: [{name: db, stateful: {image: "shop/db:1", storage: [{name: data, mountPath: /data, size: 2Gi}]}}, {name: web, service: {image: "shop/web:2", replicas: 2, env: [{name: PASSWORD, value: canary-two}]}}]`
+)
+
+// sameAsPlugin does the same to two stacks, to one with the plugin and to the other as a caller.
+func sameAsPlugin(w *world) {
+	byPlugin, byCaller := w.stack("plugin", first), w.stack("caller", first)
+	w.becomes(byPlugin, second)
+	w.becomes(byCaller, second)
+	ref, ctx := w.ref("AppStack", "caller"), w.Context()
+	steps := []struct {
+		args []string
+		do   func(dry bool) (act.Outcome, error)
+		want string
+	}{
+		{[]string{"restart", "plugin", "--component", "web"}, func(dry bool) (act.Outcome, error) {
+			return w.editor.Restart(ctx, ref, act.Options{Component: "web", DryRun: dry})
+		}, "AppStack NS/caller restarts: web."},
+		{[]string{"suspend", "plugin"}, func(dry bool) (act.Outcome, error) { return w.editor.Suspend(ctx, ref, act.Options{DryRun: dry}) },
+			"AppStack NS/caller is suspended: what runs keeps running; nothing is repaired or updated. To go on: resume AppStack NS/caller"},
+		{[]string{"resume", "plugin"}, func(dry bool) (act.Outcome, error) { return w.editor.Resume(ctx, ref, act.Options{DryRun: dry}) },
+			"AppStack NS/caller is no longer suspended: what changed meanwhile is repaired and applied now."},
+		{[]string{"scale", "plugin", "--component", "web", "--replicas", "3"}, func(dry bool) (act.Outcome, error) {
+			return w.editor.Scale(ctx, ref, 3, act.Options{Component: "web", DryRun: dry})
+		}, `Component "web" of AppStack NS/caller is scaled from 2 to 3 pods.`},
+		{[]string{"rollback", "plugin", "--to-revision", "1", "--yes"}, func(dry bool) (act.Outcome, error) {
+			r, err := w.editor.Rollback(ctx, ref, act.RollbackOptions{Revision: 1, DryRun: dry})
+			return r.Outcome, err
+		}, "AppStack NS/caller has the spec of revision 1 again."},
+	}
+	for _, s := range steps {
+		before := w.spec(byCaller)
+		dry, err := s.do(true)
+		w.Expect(err).NotTo(HaveOccurred(), "%v", s.args)
+		w.Expect(dry.Changed && dry.DryRun && len(dry.Changes) > 0).To(BeTrue(), "%v: %+v", s.args, dry)
+		w.Expect(w.spec(byCaller)).To(Equal(before), "a dry run of %v writes nothing", s.args)
+		w.plugin(s.args...)
+		done, err := s.do(false)
+		w.Expect(err).NotTo(HaveOccurred(), "%v", s.args)
+		w.Expect(strings.ReplaceAll(done.Message, w.NS, "NS")).To(Equal(s.want))
+		w.Expect(done.Changes).To(HaveLen(len(dry.Changes)))
+		if diff := cmp.Diff(withoutTimes(w.spec(byPlugin)), withoutTimes(w.spec(byCaller))); diff != "" {
+			w.Errorf("%v (-plugin +caller):\n%s", s.args, diff)
+		}
+		w.Expect(w.spec(byCaller)).NotTo(Equal(before), "%v", s.args)
+		hasNoCanary(w, s.args, done)
+	}
+	again, err := w.editor.Resume(ctx, ref, act.Options{})
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(again.Changed).To(BeFalse())
+	w.Expect(again.Changes).To(BeEmpty())
+	managers := ""
+	for _, m := range stage.Find(w.World, byCaller).ManagedFields {
+		managers += m.Manager + " "
+	}
+	w.Expect(managers).To(ContainSubstring("holdfast-center"))
+}
+
+// withoutTimes leaves out when something was restarted.
+func withoutTimes(spec string) string {
+	var out []string
+	for line := range strings.Lines(spec) {
+		if strings.Contains(line, "restartedAt: ") {
+			line = "restartedAt\n"
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "")
+}
+
+func hasNoCanary(w *world, what any, answer any) {
+	w.Helper()
+	content, err := json.Marshal(answer)
+	w.Expect(err).NotTo(HaveOccurred())
+	if strings.Contains(string(content), "canary") || strings.Contains(fmt.Sprint(answer), "canary") {
+		w.Errorf("%v gives away a canary: %s", what, content)
+	}
+}
+
+// fails expects an error to answer with.
+func fails(w *world, err error, reason act.Reason, status int, says ...string) {
+	w.Helper()
+	var e *act.Error
+	if !errors.As(err, &e) || e.Reason != reason || e.Status() != status {
+		w.Errorf("got %v (%T), want %s", err, err, reason)
+		return
+	}
+	for _, s := range says {
+		w.Expect(e.Message).To(ContainSubstring(s))
+	}
+	w.Expect(e.Message).To(ContainSubstring("; "), "it says what to do")
+	w.Logf("%d %s", status, e.Message)
+}
+
+func nothingWithoutTheRight(w *world) {
+	app := w.stack("guarded", first)
+	w.becomes(app, second)
+	ref, ctx := w.ref("AppStack", "guarded"), w.Context()
+	w.Settles(app)
+	before := stage.Find(w.World, app).DeepCopy()
+	attempts := map[string]func(*act.Caller) error{
+		"restart": func(c *act.Caller) error { _, err := c.Restart(ctx, ref, act.Options{}); return err },
+		"suspend": func(c *act.Caller) error { _, err := c.Suspend(ctx, ref, act.Options{}); return err },
+		"scale":   func(c *act.Caller) error { _, err := c.Scale(ctx, ref, 5, act.Options{Component: "web"}); return err },
+		"rollback": func(c *act.Caller) error {
+			_, err := c.Rollback(ctx, ref, act.RollbackOptions{Revision: 1})
+			return err
+		},
+	}
+	for name, attempt := range attempts {
+		fails(w, attempt(w.reader), act.Forbidden, 403, "AppStack "+w.NS+"/guarded", `cannot update resource "appstacks"`, "administrator of namespace "+w.NS)
+		fails(w, attempt(w.nobody), act.Forbidden, 403, `cannot get resource "appstacks"`)
+		if diff := cmp.Diff(before.Spec, stage.Find(w.World, app).Spec); diff != "" {
+			w.Errorf("%s changed something:\n%s", name, diff)
+		}
+	}
+	w.Expect(app.ResourceVersion).To(Equal(before.ResourceVersion), "nothing was written at all")
+	dry, err := w.reader.Rollback(ctx, ref, act.RollbackOptions{DryRun: true})
+	w.Expect(err).NotTo(HaveOccurred(), "looking is allowed")
+	w.Expect(dry.Unchecked).To(ContainSubstring("cannot update"))
+	hasNoCanary(w, "a look at a rollback", dry)
+	invalid, err := act.For(&rest.Config{Host: w.Plane.Config.Host, TLSClientConfig: rest.TLSClientConfig{CAData: w.Plane.Config.CAData}, BearerToken: "canary-token"}, clock.RealClock{})
+	w.Expect(err).NotTo(HaveOccurred())
+	_, err = invalid.Restart(ctx, ref, act.Options{})
+	fails(w, err, act.Unauthenticated, 401)
+	w.Expect(err.Error()).NotTo(ContainSubstring("canary"))
+}
+
+func wrongQuestions(w *world) {
+	ctx := w.Context()
+	_, err := w.editor.Restart(ctx, w.ref("AppStack", "nowhere"), act.Options{})
+	fails(w, err, act.NotFound, 404, "AppStack "+w.NS+"/nowhere")
+	_, err = w.editor.Restart(ctx, w.ref("AppStack", "caller"), act.Options{Component: "webb"})
+	fails(w, err, act.Invalid, 422, `has no component "webb"; it has db, web`)
+	_, err = w.editor.Scale(ctx, w.ref("AppStack", "caller"), 2, act.Options{})
+	fails(w, err, act.Invalid, 422, "say which component: db or web")
+	_, err = w.editor.Suspend(ctx, w.ref("HelmRelease", "caller"), act.Options{})
+	fails(w, err, act.Invalid, 422, "HelmRelease "+w.NS+"/caller is no application of Holdfast")
+	_, err = w.editor.Suspend(ctx, w.ref("AppStack", "../../secrets/x"), act.Options{})
+	fails(w, err, act.Invalid, 422)
+	_, err = w.editor.Rollback(ctx, w.ref("AppStack", "caller"), act.RollbackOptions{Revision: 99})
+	fails(w, err, act.Invalid, 422, "has no revision 99")
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = w.editor.Restart(ended, w.ref("AppStack", "caller"), act.Options{})
+	w.Expect(err).To(MatchError(context.Canceled))
+}
+
+func rollback(w *world) {
+	app := w.stack("back", first)
+	w.becomes(app, second)
+	ref, ctx := w.ref("AppStack", "back"), w.Context()
+	look, err := w.editor.Rollback(ctx, ref, act.RollbackOptions{DryRun: true})
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(look.Revision).To(BeEquivalentTo(1))
+	w.Expect(look.Healthy).To(BeTrue())
+	var changes, stays []string
+	for _, c := range look.Changes {
+		changes = append(changes, c.String())
+	}
+	for _, c := range look.Stays {
+		stays = append(stays, c.String())
+	}
+	w.Expect(changes).To(Equal([]string{"web: image shop/web:2 -> shop/web:1", "web: env[PASSWORD].value (hidden) -> (hidden)", "web: replicas 2 -> 1"}))
+	w.Expect(stays).To(Equal([]string{"db: storage[data].size 1Gi -> 2Gi"}))
+	stage.Edit(w.World, app, func(s *appsapi.AppStack) { s.Spec.Components[1].Service.Replicas = new(int32(1)) })
+	_, err = w.editor.Rollback(ctx, ref, act.RollbackOptions{Seen: look.Generation})
+	fails(w, err, act.Conflict, 409, "was changed since you looked")
+	w.Expect(stage.Find(w.World, app).Spec.Components[1].Service.Image).To(Equal("shop/web:2"))
+	done, err := w.editor.Rollback(ctx, ref, act.RollbackOptions{Revision: 1, Seen: app.Generation})
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(done.Changed).To(BeTrue())
+	w.Expect(stage.Find(w.World, app).Spec.Components[1].Service.Image).To(Equal("shop/web:1"))
+	w.Expect(app.Spec.Components[0].Stateful.Storage[0].Size.String()).To(Equal("2Gi"))
+	same, err := w.editor.Rollback(ctx, ref, act.RollbackOptions{Revision: 1})
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(same.Changed).To(BeFalse())
+}
+
+func away(w *world) {
+	w.Expect(w.Plane.APIServer.Kill()).To(Succeed())
+	ref, ctx := w.ref("AppStack", "caller"), w.Context()
+	began := time.Now()
+	_, err := w.editor.Restart(ctx, ref, act.Options{})
+	fails(w, err, act.Unavailable, 503, "AppStack "+w.NS+"/caller")
+	_, err = w.editor.Exists(ctx, w.NS, []string{"a"})
+	fails(w, err, act.Unavailable, 503, "Secret "+w.NS+"/a")
+	fails(w, w.editor.Logs(ctx, ref, act.LogOptions{}, act.Text(io.Discard, false)), act.Unavailable, 503)
+	w.Logf("three answers without an API server took %s", time.Since(began).Round(time.Millisecond))
+}
