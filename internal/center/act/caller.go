@@ -53,11 +53,11 @@ func (r Ref) flag() string {
 // check refuses names that lead elsewhere in an address: a pod called ../secrets/x.
 func (r Ref) check(more ...string) error {
 	if r.Name == "" {
-		return invalid("no name of a %s given; name one", r.Kind)
+		return invalid("no name given (%s); name one", r.Kind)
 	}
 	for _, part := range append(more, r.Name, r.Namespace) {
 		if wrong := path.IsValidPathSegmentName(part); len(wrong) > 0 {
-			return invalid("%q cannot be part of the address of a %s: %s; correct it", part, r.Kind, strings.Join(wrong, ", "))
+			return invalid("%q cannot be part of the address of an object (%s): %s; correct it", part, r.Kind, strings.Join(wrong, ", "))
 		}
 	}
 	return nil
@@ -99,7 +99,7 @@ func (c *Caller) application(ctx context.Context, ref Ref) (application.Applicat
 		}
 		app := k.New()
 		if err := c.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, app); err != nil {
-			return nil, failed("get", ref, err)
+			return nil, failed(gets, ref, err)
 		}
 		return app, nil
 	}

@@ -34,7 +34,7 @@ type Outcome struct {
 
 // Restart replaces the pods of an application, or of a component, as an update does.
 func (c *Caller) Restart(ctx context.Context, ref Ref, o Options) (Outcome, error) {
-	return c.edit(ctx, "restart", ref, o, func(app application.Application, spec map[string]any) (string, bool, error) {
+	return c.edit(ctx, restarts, ref, o, func(app application.Application, spec map[string]any) (string, bool, error) {
 		r, err := edit.Restart(app, spec, o.Component, c.clock.Now())
 		message := r.String()
 		if len(r.Suspended) > 0 {
@@ -46,15 +46,15 @@ func (c *Caller) Restart(ctx context.Context, ref Ref, o Options) (Outcome, erro
 
 // Suspend takes the operator's hands off an application, or off a component.
 func (c *Caller) Suspend(ctx context.Context, ref Ref, o Options) (Outcome, error) {
-	return c.suspend(ctx, "suspend", ref, o, true)
+	return c.suspend(ctx, suspends, ref, o, true)
 }
 
 // Resume lets the operator go on.
 func (c *Caller) Resume(ctx context.Context, ref Ref, o Options) (Outcome, error) {
-	return c.suspend(ctx, "resume", ref, o, false)
+	return c.suspend(ctx, resumes, ref, o, false)
 }
 
-func (c *Caller) suspend(ctx context.Context, doing string, ref Ref, o Options, suspend bool) (Outcome, error) {
+func (c *Caller) suspend(ctx context.Context, doing deed, ref Ref, o Options, suspend bool) (Outcome, error) {
 	return c.edit(ctx, doing, ref, o, func(app application.Application, spec map[string]any) (string, bool, error) {
 		s, err := edit.Suspend(app, spec, o.Component, suspend)
 		message := s.Words(func(component string) string {
@@ -69,7 +69,7 @@ func (c *Caller) suspend(ctx context.Context, doing string, ref Ref, o Options, 
 
 // Scale sets how many pods run: of an AppService, or of a component of another application.
 func (c *Caller) Scale(ctx context.Context, ref Ref, replicas int32, o Options) (Outcome, error) {
-	return c.edit(ctx, "scale", ref, o, func(app application.Application, spec map[string]any) (string, bool, error) {
+	return c.edit(ctx, scales, ref, o, func(app application.Application, spec map[string]any) (string, bool, error) {
 		s, err := edit.Scale(app, spec, o.Component, replicas)
 		message := s.String()
 		if s.Changed() && s.Suspended {
@@ -80,7 +80,7 @@ func (c *Caller) Scale(ctx context.Context, ref Ref, replicas int32, o Options) 
 }
 
 // edit lets a decision change the spec of an application, and writes it.
-func (c *Caller) edit(ctx context.Context, doing string, ref Ref, o Options, decide func(application.Application, map[string]any) (string, bool, error)) (Outcome, error) {
+func (c *Caller) edit(ctx context.Context, doing deed, ref Ref, o Options, decide func(application.Application, map[string]any) (string, bool, error)) (Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	app, err := c.application(ctx, ref)

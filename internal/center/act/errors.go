@@ -63,8 +63,21 @@ func invalid(format string, args ...any) *Error {
 	return &Error{Invalid, fmt.Sprintf(format, args...)}
 }
 
+// deed is what was tried.
+type deed struct {
+	words  string
+	writes bool
+}
+
+var (
+	gets, readsLogs, readsRevisions                = deed{"get", false}, deed{"read the logs of", false}, deed{"read the revisions of", false}
+	restarts, suspends, resumes, scales, rollsBack = deed{"restart", true}, deed{"suspend", true}, deed{"resume", true}, deed{"scale", true}, deed{"roll back", true}
+)
+
+func (d deed) String() string { return d.words }
+
 // failed says what became of an attempt to do something to an object.
-func failed(doing string, of Ref, err error) error {
+func failed(doing deed, of Ref, err error) error {
 	var refusal *application.Refusal
 	switch {
 	case err == nil:
@@ -80,7 +93,11 @@ func failed(doing string, of Ref, err error) error {
 	case apierrors.IsNotFound(err):
 		return &Error{NotFound, fmt.Sprintf("%s %s: %s; it may be gone by now, so look at what there is again", doing, of, sentence(err))}
 	case apierrors.IsForbidden(err):
-		return &Error{Forbidden, fmt.Sprintf("%s %s: %s; ask %s for this right, or use another token", doing, of, sentence(err), of.administrator())}
+		said := sentence(err)
+		if !strings.Contains(said, "; ") { // an admission policy of ours says itself what to do
+			said += fmt.Sprintf("; ask %s for this right, or use another token", of.administrator())
+		}
+		return &Error{Forbidden, fmt.Sprintf("%s %s: %s", doing, of, said)}
 	case apierrors.IsUnauthorized(err):
 		return &Error{Unauthenticated, fmt.Sprintf("%s %s: the API server does not accept the token any more; get a new one", doing, of)}
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
@@ -88,7 +105,11 @@ func failed(doing string, of Ref, err error) error {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsRequestEntityTooLargeError(err):
 		return &Error{Invalid, fmt.Sprintf("%s %s: the API server does not take it: %s; correct the spec: kubectl edit %s %s%s", doing, of, sentence(err), strings.ToLower(of.Kind), of.Name, of.flag())}
 	}
-	return &Error{Unavailable, fmt.Sprintf("%s %s: the API server did not answer (%s), so it is not known whether it was done; look at it, and try again in some seconds", doing, of, cause(err))}
+	next := "try again in some seconds"
+	if doing.writes {
+		next = "it may be done or not, so look at it before you try again"
+	}
+	return &Error{Unavailable, fmt.Sprintf("%s %s: the API server did not answer (%s); %s", doing, of, cause(err), next)}
 }
 
 // sentence is what the API server said, without values.

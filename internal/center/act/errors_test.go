@@ -29,6 +29,8 @@ func TestFailed(t *testing.T) {
 			`restart AppStack prod/shop: appstacks.apps.holdfast.dev "shop" not found; it may be gone by now, so look at what there is again`},
 		"forbidden": {apierrors.NewForbidden(stacks, "shop", errors.New("User cannot update")), Forbidden, 403,
 			`restart AppStack prod/shop: appstacks.apps.holdfast.dev "shop" is forbidden: User cannot update; ask an administrator of namespace prod for this right, or use another token`},
+		"forbidden by a policy that says what to do": {apierrors.NewForbidden(stacks, "shop", errors.New("you may not create pods; ask for it")), Forbidden, 403,
+			`restart AppStack prod/shop: appstacks.apps.holdfast.dev "shop" is forbidden: you may not create pods; ask for it`},
 		"conflict": {apierrors.NewConflict(stacks, "shop", errors.New("modified")), Conflict, 409,
 			"restart AppStack prod/shop: somebody else was faster, so nothing was done; look at it, and try again"},
 		"changed meanwhile": {fmt.Errorf("x: %w", meanwhile), Conflict, 409, "it was changed; look"},
@@ -41,13 +43,13 @@ func TestFailed(t *testing.T) {
 		"expired": {apierrors.NewUnauthorized("token expired canary"), Unauthenticated, 401,
 			"restart AppStack prod/shop: the API server does not accept the token any more; get a new one"},
 		"slow": {context.DeadlineExceeded, Unavailable, 503,
-			"restart AppStack prod/shop: the API server did not answer (timeout), so it is not known whether it was done; look at it, and try again in some seconds"},
+			"restart AppStack prod/shop: the API server did not answer (timeout); it may be done or not, so look at it before you try again"},
 		"away": {errors.New("dial tcp 10.0.0.1:443: canary"), Unavailable, 503,
-			"restart AppStack prod/shop: the API server did not answer (it cannot be reached), so it is not known whether it was done; look at it, and try again in some seconds"},
+			"restart AppStack prod/shop: the API server did not answer (it cannot be reached); it may be done or not, so look at it before you try again"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			err := failed("restart", Ref{"AppStack", "prod", "shop"}, tc.err)
+			err := failed(restarts, Ref{"AppStack", "prod", "shop"}, tc.err)
 			var got *Error
 			if !errors.As(err, &got) || got.Reason != tc.reason || got.Status() != tc.status || got.Message != tc.want {
 				t.Errorf("got  %v\nwant %s %s", err, tc.reason, tc.want)
@@ -57,10 +59,10 @@ func TestFailed(t *testing.T) {
 			}
 		})
 	}
-	if err := failed("restart", Ref{}, fmt.Errorf("x: %w", context.Canceled)); err != context.Canceled { //nolint:errorlint // it must be itself
+	if err := failed(restarts, Ref{}, fmt.Errorf("x: %w", context.Canceled)); err != context.Canceled { //nolint:errorlint // it must be itself
 		t.Errorf("got %v", err)
 	}
-	if failed("restart", Ref{}, nil) != nil {
+	if failed(restarts, Ref{}, nil) != nil {
 		t.Error("no error became one")
 	}
 }

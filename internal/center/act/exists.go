@@ -66,7 +66,7 @@ func (c *Caller) exists(ctx context.Context, ref Ref) (Found, error) {
 		return found, err
 	}
 	_, err := c.metadata(ctx, ref.Namespace, ref.Name)
-	err = failed("get", ref, err)
+	err = failed(gets, ref, err)
 	var why *Error
 	switch {
 	case err == nil:

@@ -67,7 +67,7 @@ func (c *Caller) Logs(ctx context.Context, ref Ref, o LogOptions, out logs.Out) 
 	}
 	pods, err := kubernetes.NewForConfigAndClient(c.config, c.http)
 	if err != nil {
-		return failed("read the logs of", ref, err)
+		return failed(readsLogs, ref, err)
 	}
 	b := newBounded(ctx, out, o.Limits)
 	if ref.Kind == "Pod" {
@@ -90,7 +90,7 @@ func (c *Caller) Logs(ctx context.Context, ref Ref, o LogOptions, out logs.Out) 
 	case b.gone != nil:
 		return b.gone // nobody reads any more
 	}
-	err = failed("read the logs of", ref, err)
+	err = failed(readsLogs, ref, err)
 	if b.began {
 		out.Say(err.Error())
 	}

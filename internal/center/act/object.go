@@ -34,7 +34,7 @@ func (c *Caller) Object(ctx context.Context, resource schema.GroupVersionResourc
 	defer cancel()
 	object, err := c.read(ctx, resource, namespace, name)
 	if err != nil {
-		return nil, failed("get", ref, err)
+		return nil, failed(gets, ref, err)
 	}
 	out := redact.Object(object)
 	if meta, ok := out["metadata"].(map[string]any); ok && !o.Managers {

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -23,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -37,19 +40,22 @@ import (
 // world is a real API server with the operator, and callers with real tokens.
 type world struct {
 	*stage.World
-	kubeconfig             string
-	reader, editor, nobody *act.Caller
+	kubeconfig string
+	// updater has the right to write, but not to run pods.
+	reader, updater, editor, nobody *act.Caller
 }
 
 func TestOnAPIServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server: make test-api runs it")
 	}
+	ctrl.SetLogger(logr.Discard()) // the client of the tests has nothing to say
 	s := stage.New(t, func(*corev1.Pod) podsim.Behavior { return podsim.Behavior{} }, operator.Options{})
 	w := &world{World: s.World(t), kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
 	w.Expect(clientcmd.WriteToFile(controlplane.Kubeconfig(s.Plane.Config), w.kubeconfig)).To(Succeed())
 	w.reader = w.caller("reader", read...)
-	w.editor = w.caller("editor", append(read, write...)...)
+	w.updater = w.caller("updater", slices.Concat(read, write)...)
+	w.editor = w.caller("editor", append(slices.Concat(read, write), run)...)
 	w.nobody = w.caller("nobody")
 	for _, test := range []struct {
 		name string
@@ -78,6 +84,9 @@ var (
 		{APIGroups: []string{"apps.holdfast.dev"}, Verbs: []string{"update"}, Resources: ours},
 		{APIGroups: []string{""}, Verbs: []string{"get"}, Resources: []string{"secrets"}},
 	}
+	// An admission policy asks for what the operator will do in the name of the caller.
+	run = rbacv1.PolicyRule{APIGroups: []string{"", "apps", "policy"}, Verbs: []string{"create"}, Resources: []string{
+		"pods", "deployments", "statefulsets", "persistentvolumeclaims", "services", "secrets", "configmaps", "poddisruptionbudgets"}}
 )
 
 // token is one of a service account with some rights in the namespace.
@@ -266,6 +275,7 @@ func nothingWithoutTheRight(w *world) {
 	for name, attempt := range attempts {
 		fails(w, attempt(w.reader), act.Forbidden, 403, "AppStack "+w.NS+"/guarded", `cannot update resource "appstacks"`, "administrator of namespace "+w.NS)
 		fails(w, attempt(w.nobody), act.Forbidden, 403, `cannot get resource "appstacks"`)
+		fails(w, attempt(w.updater), act.Forbidden, 403, "may not create pods", `which the ClusterRole "edit" has`)
 		if diff := cmp.Diff(before.Spec, stage.Find(w.World, app).Spec); diff != "" {
 			w.Errorf("%s changed something:\n%s", name, diff)
 		}
@@ -310,6 +320,7 @@ func rollback(w *world) {
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(look.Revision).To(BeEquivalentTo(1))
 	w.Expect(look.Healthy).To(BeTrue())
+	w.Expect(look.Unchecked).To(BeEmpty())
 	var changes, stays []string
 	for _, c := range look.Changes {
 		changes = append(changes, c.String())

@@ -48,14 +48,14 @@ func (c *Caller) Rollback(ctx context.Context, ref Ref, o RollbackOptions) (Roll
 	}
 	past, raw, err := edit.ReadPast(ctx, c.client, app)
 	if err != nil {
-		return Rollback{}, failed("read the revisions of", ref, err)
+		return Rollback{}, failed(readsRevisions, ref, err)
 	}
 	if o.Seen != 0 && o.Seen != raw.GetGeneration() {
 		return Rollback{}, &Error{Conflict, fmt.Sprintf("%s was changed since you looked, so nothing was written; look at what going back means now, and decide again", ref)}
 	}
 	d, err := past.Choose(o.Revision)
 	if err != nil {
-		return Rollback{}, failed("roll back", ref, err)
+		return Rollback{}, failed(rollsBack, ref, err)
 	}
 	out := Rollback{
 		Outcome:  Outcome{DryRun: o.DryRun, Changed: len(d.Changes) > 0, Changes: shown(d.Changes)},
@@ -67,7 +67,7 @@ func (c *Caller) Rollback(ctx context.Context, ref Ref, o RollbackOptions) (Roll
 		return out, nil
 	}
 	raw.Object["spec"] = d.Spec
-	err = failed("roll back", ref, c.writer(o.DryRun).Write(ctx, application.Title(app), raw))
+	err = failed(rollsBack, ref, c.writer(o.DryRun).Write(ctx, application.Title(app), raw))
 	var why *Error
 	switch {
 	case o.DryRun && errors.As(err, &why) && why.Reason == Forbidden:
