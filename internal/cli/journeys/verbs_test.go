@@ -19,6 +19,7 @@ func init() {
 	stories["suspend: the other kinds"] = suspendsOthers
 	stories["restart: a stack"] = restarts
 	stories["restart: the other kinds"] = restartsOthers
+	stories["scale: all kinds"] = scales
 }
 
 const three = `
@@ -124,4 +125,33 @@ func restartsOthers(w *world) {
 	w.FallsSilent("ake-front")
 	w.Expect(stage.Find(w.World, front).Spec.Template.Annotations).To(HaveKey("kubectl.kubernetes.io/restartedAt"))
 	w.Expect(front.Annotations["deployment.kubernetes.io/revision"]).To(Equal("2"))
+}
+
+func scales(w *world) {
+	w.create(three)
+	w.becomesReady()
+	title := fmt.Sprintf("AppStack %s/shop", w.NS)
+	follow := fmt.Sprintf(" Follow it: kubectl holdfast wait shop -n %s\n", w.NS)
+	w.Expect(w.does("scale", "shop", "--component", "web", "--replicas", "2")).To(Equal(`Component "web" of ` + title + " is scaled to 2 pods; its spec left the number alone before." + follow))
+	w.becomesReady()
+	w.Eventually(func() []types.UID { return w.pods("web") }, "60s", "50ms").Should(HaveLen(2))
+	generation := w.stack().Generation
+	w.Expect(w.does("scale", "shop", "--component", "web", "--replicas", "2")).To(Equal(`Component "web" of ` + title + " has 2 pods in its spec already; nothing to do.\n"))
+	w.Expect(w.stack().Generation).To(Equal(generation))
+	w.Expect(w.does("scale", "shop", "--component", "web", "--replicas", "0")).To(Equal(`Component "web" of ` + title + " is scaled from 2 to 0 pods." + follow))
+	w.Eventually(func() []types.UID { return w.pods("web") }, "60s", "50ms").Should(BeEmpty())
+	w.does("suspend", "shop")
+	w.Expect(w.does("scale", "shop", "--component", "web", "--replicas", "1")).To(HaveSuffix(" It is suspended, so only after kubectl holdfast resume.\n"))
+	w.Expect(w.plugin("scale", "shop", "--replicas", "1").err).To(MatchError(title + " has several components, and each its own number of pods; say which one with --component: db or web"))
+	w.Expect(w.plugin("scale", "shop").err).To(MatchError(`required flag(s) "replicas" not set`))
+
+	app := sample(w, "appservice.yaml", &appsapi.AppService{})
+	w.does("scale", app.Name, "--replicas", "1")
+	w.BecomesReady(app)
+	w.Expect(app.Spec.Replicas).To(HaveValue(BeEquivalentTo(1)))
+	cm := sample(w, "cloudmanager.yaml", &appsapi.CloudManager{})
+	w.does("scale", cm.Name, "--component", "identity", "--replicas", "2")
+	w.BecomesReady(cm)
+	w.Expect(cm.Spec.Identity.Deployment.Replicas).To(HaveValue(BeEquivalentTo(2)))
+	w.Expect(w.plugin("scale", cm.Name, "--component", "db", "--replicas", "2").err).To(MatchError(HaveSuffix("is one server and cannot be scaled; scale identity or front")))
 }
