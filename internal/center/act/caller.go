@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,7 +56,7 @@ func (r Ref) check(more ...string) error {
 		return invalid("no name given (%s); name one", r.Kind)
 	}
 	for _, part := range append(more, r.Name, r.Namespace) {
-		if wrong := path.IsValidPathSegmentName(part); len(wrong) > 0 {
+		if wrong := content.IsPathSegmentName(part); len(wrong) > 0 {
 			return invalid("%q cannot be part of the address of an object (%s): %s; correct it", part, r.Kind, strings.Join(wrong, ", "))
 		}
 	}

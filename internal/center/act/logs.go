@@ -82,8 +82,8 @@ func (c *Caller) Logs(ctx context.Context, ref Ref, o LogOptions, out logs.Out) 
 		err = logs.OfApplication(ctx, c.client, pods, app, o.shared(b.limits), b)
 	}
 	switch {
-	case ctx.Err() != nil, err == nil:
-		return nil
+	case err == nil, ctx.Err() != nil:
+		return nil //nolint:nilerr // the end of the context is that of the logs
 	case errors.Is(err, errFull):
 		out.Say(fmt.Sprintf("the logs of %s end here after %d bytes; ask for fewer lines, or for one component or container", ref, b.limits.Bytes))
 		return nil
