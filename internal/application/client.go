@@ -21,17 +21,22 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// NewClient makes a client that reads and writes the kinds that an application is made of. It
-// knows them already: asking the API server which kinds there are would take longer than most
-// answers. A nil http.Client means a new one.
-func NewClient(c *rest.Config, over *http.Client) (client.Client, error) {
-	return NewWatchClient(c, over)
+// Clients makes clients that read and write the kinds that an application is made of. They know
+// these already: asking the API server which kinds there are would take longer than most answers.
+type Clients struct {
+	scheme *runtime.Scheme
+	mapper meta.RESTMapper
 }
 
-// NewWatchClient makes one that can also watch.
-func NewWatchClient(c *rest.Config, over *http.Client) (client.WithWatch, error) {
+// NewClients learns the kinds, which takes longer than making a client.
+func NewClients() *Clients {
 	scheme := Scheme()
-	return client.NewWithWatch(c, client.Options{Scheme: scheme, Mapper: mapper(scheme), HTTPClient: over})
+	return &Clients{scheme: scheme, mapper: mapper(scheme)}
+}
+
+// For makes a client. A nil http.Client means a new one.
+func (c *Clients) For(config *rest.Config, over *http.Client) (client.WithWatch, error) {
+	return client.NewWithWatch(config, client.Options{Scheme: c.scheme, Mapper: c.mapper, HTTPClient: over})
 }
 
 // Scheme knows the kinds that an application is made of.

@@ -87,11 +87,11 @@ var silence = sync.OnceFunc(func() { log.SetLogger(logr.Discard()) })
 // NewClient makes a client that knows its kinds already. A nil http.Client means a new one.
 func NewClient(c *rest.Config, over *http.Client) (client.Client, error) {
 	silence()
-	return application.NewClient(c, over)
+	return application.NewClients().For(c, over)
 }
 
 // NewWatchClient makes a client that can also watch.
 func NewWatchClient(c *rest.Config) (client.WithWatch, error) {
 	silence()
-	return application.NewWatchClient(c, nil)
+	return application.NewClients().For(c, nil)
 }

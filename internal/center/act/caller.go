@@ -71,9 +71,20 @@ type Caller struct {
 	clock  clock.PassiveClock
 }
 
+// Callers makes a Caller for each request.
+type Callers struct {
+	clients *application.Clients
+	clock   clock.PassiveClock
+}
+
+// NewCallers is called once: it learns the kinds that all callers share.
+func NewCallers(clock clock.PassiveClock) *Callers {
+	return &Callers{clients: application.NewClients(), clock: clock}
+}
+
 // For makes a caller from access with a token of its own. It costs no request, and connections are
 // shared with other callers as far as the configuration allows.
-func For(config *rest.Config, clock clock.PassiveClock) (*Caller, error) {
+func (c *Callers) For(config *rest.Config) (*Caller, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = FieldManager
 	config.Timeout = 0 // a log may go on; everything else has a deadline of its own
@@ -81,11 +92,11 @@ func For(config *rest.Config, clock clock.PassiveClock) (*Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := application.NewClient(config, over)
+	client, err := c.clients.For(config, over)
 	if err != nil {
 		return nil, err
 	}
-	return &Caller{config: config, http: over, client: c, clock: clock}, nil
+	return &Caller{config: config, http: over, client: client, clock: c.clock}, nil
 }
 
 // application reads the application that a ref names.

@@ -116,7 +116,7 @@ func (w *world) token(name string, rules ...rbacv1.PolicyRule) *rest.Config {
 
 func (w *world) caller(name string, rules ...rbacv1.PolicyRule) *act.Caller {
 	w.Helper()
-	c, err := act.For(w.token(name, rules...), clock.RealClock{})
+	c, err := act.NewCallers(clock.RealClock{}).For(w.token(name, rules...))
 	w.Expect(err).NotTo(HaveOccurred())
 	return c
 }
@@ -285,7 +285,7 @@ func nothingWithoutTheRight(w *world) {
 	w.Expect(err).NotTo(HaveOccurred(), "looking is allowed")
 	w.Expect(dry.Unchecked).To(ContainSubstring("cannot update"))
 	hasNoCanary(w, "a look at a rollback", dry)
-	invalid, err := act.For(&rest.Config{Host: w.Plane.Config.Host, TLSClientConfig: rest.TLSClientConfig{CAData: w.Plane.Config.CAData}, BearerToken: "canary-token"}, clock.RealClock{})
+	invalid, err := act.NewCallers(clock.RealClock{}).For(&rest.Config{Host: w.Plane.Config.Host, TLSClientConfig: rest.TLSClientConfig{CAData: w.Plane.Config.CAData}, BearerToken: "canary-token"})
 	w.Expect(err).NotTo(HaveOccurred())
 	_, err = invalid.Restart(ctx, ref, act.Options{})
 	fails(w, err, act.Unauthenticated, 401)

@@ -60,7 +60,7 @@ func (c *Caller) Rollback(ctx context.Context, ref Ref, o RollbackOptions) (Roll
 	out := Rollback{
 		Outcome:  Outcome{DryRun: o.DryRun, Changed: len(d.Changes) > 0, Changes: shown(d.Changes)},
 		Revision: d.To.Number, Healthy: d.To.Healthy, Created: d.To.Created.UTC(), Generation: raw.GetGeneration(),
-		Stays: shown(d.Kept()), Notes: d.Notes,
+		Stays: shown(d.Kept()), Notes: append([]string{}, d.Notes...),
 	}
 	if !out.Changed {
 		out.Message = fmt.Sprintf("%s has the spec of revision %d already, apart from what stays as it is; nothing to do.", ref, d.To.Number)
