@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/holdfast-dev/holdfast/internal/center/access"
+	"github.com/holdfast-dev/holdfast/internal/center/act"
 	"github.com/holdfast-dev/holdfast/internal/center/feed"
 	"github.com/holdfast-dev/holdfast/internal/center/hub"
 	"github.com/holdfast-dev/holdfast/internal/center/model"
@@ -43,7 +44,7 @@ func NewCenter(o Options, a access.Options, h hub.Options, version string) (*Cen
 	c := &Center{Core: core, Reviewer: reviewer, Hub: hub.New(f, clock.RealClock{}, h)}
 	f.Into(c.Hub)
 	c.server = &web.Server{
-		Model: core.Model, Store: core.Store, Registry: core.Registry, Diary: core.Diary, Hub: c.Hub, Rights: r, Reviewer: reviewer,
+		Model: core.Model, Store: core.Store, Registry: core.Registry, Diary: core.Diary, Hub: c.Hub, Rights: r, Reviewer: reviewer, Callers: act.NewCallers(o.Clock),
 		Version: version, Started: o.Clock.Now(),
 	}
 	return c, nil

@@ -137,6 +137,25 @@ func (h *house) get(token, path string, out any) int {
 	return answer.StatusCode
 }
 
+// post wants something to be done.
+func (h *house) post(token, path, body string) int {
+	h.Helper()
+	req, err := http.NewRequestWithContext(h.Context(), http.MethodPost, h.url+path, strings.NewReader(body))
+	if err != nil {
+		h.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		h.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, _ := io.ReadAll(answer.Body)
+	h.Logf("%s %s: %d %s", path, body, answer.StatusCode, strings.TrimSpace(string(text)))
+	return answer.StatusCode
+}
+
 // follow keeps a stream open until the test ends.
 func (h *house) follow(token, topics string) *stream.Client {
 	c := &stream.Client{Get: func(ctx context.Context, lastID string) (*http.Response, error) {
@@ -264,6 +283,40 @@ func TestAPI(t *testing.T) {
 		for p, want := range map[string]int{path: 404, path + "/history": 404, "/api/v1/engine": 403, "/api/v1/find?x=y": 400, "/api/v1/applications?limit=0": 400, "/api/none": 404} {
 			if code := h.get(stranger, p, nil); code != want {
 				t.Errorf("a stranger gets %d for %s, want %d", code, p, want)
+			}
+		}
+	})
+	t.Run("acts", func(t *testing.T) {
+		for i, want := range []int{403, 403, 200} { // who may comes last: then there is nothing left to do
+			if code := h.post([]string{tenant, stranger, admin}[i], path+"/scale", `{"component":"web","replicas":3}`); code != want {
+				t.Errorf("scale: %d, want %d", code, want)
+			}
+		}
+		if err := w.Get(t.Context(), client.ObjectKeyFromObject(app), app); err != nil || *app.Spec.Components[1].Service.Replicas != 3 {
+			t.Errorf("%v, %v", app.Spec.Components[1].Service.Replicas, err)
+		}
+		for body, want := range map[string]int{`{"revision":77}`: 422, `{"nonsense":1}`: 400, ``: 400, `{"dryRun":true}`: 200} {
+			if code := h.post(admin, path+"/rollback", body); code != want {
+				t.Errorf("rollback %s: %d, want %d", body, code, want)
+			}
+		}
+		if code := h.post(admin, path+"/explode", `{}`); code != 404 {
+			t.Errorf("explode: %d", code)
+		}
+	})
+	t.Run("object", func(t *testing.T) {
+		object := "/api/v1/objects/deployments/shop-web?group=apps&namespace=" + w.NS
+		for who, want := range map[string]int{admin: 200, tenant: 200, stranger: 403} {
+			if code := h.get(who, object, nil); code != want {
+				t.Errorf("%d, want %d", code, want)
+			}
+		}
+		if code := h.get(tenant, "/api/v1/objects/pods/x?namespace="+w.NS, nil); code != 403 {
+			t.Errorf("a pod: %d", code)
+		}
+		for who, want := range map[string]int{tenant: 403, stranger: 403} {
+			if code := h.get(who, "/api/v1/logs/AppStack/"+w.NS+"/shop?tail=10", nil); code != want {
+				t.Errorf("logs: %d, want %d", code, want)
 			}
 		}
 	})

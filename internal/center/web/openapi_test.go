@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/answer"
+	"github.com/holdfast-dev/holdfast/internal/center/act"
 	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
 
@@ -26,6 +27,18 @@ type object = map[string]any
 
 // param is a parameter of a query.
 type param struct{ name, means string }
+
+// verbs are what can be done with an application, and the type that is answered.
+var verbs = map[string]struct {
+	means  string
+	answer any
+}{
+	"restart":  {"Restart the pods, with your own rights.", act.Outcome{}},
+	"suspend":  {"Let the operator keep its hands off, with your own rights.", act.Outcome{}},
+	"resume":   {"Let the operator go on, with your own rights.", act.Outcome{}},
+	"scale":    {"Set how many pods a component has, with your own rights.", act.Outcome{}},
+	"rollback": {"Go back to a revision, with your own rights.", act.Rollback{}},
+}
 
 // operations are what can be asked for, and the type that is answered.
 var operations = []struct {
@@ -45,6 +58,11 @@ var operations = []struct {
 	{"/api/v1/find", "Objects that use something.", []param{
 		{"image", "an image"}, {"node", "a node"}, {"label", "KEY=VALUE"}, {"secret", "the name of a Secret"}, {"configmap", "the name of a ConfigMap"},
 		{"claim", "the name of a PersistentVolumeClaim"}, {"namespace", "where; needed for names"}}, Found{}},
+	{"/api/v1/objects/{resource}/{name}", "One object as the API server has it now, read with your own rights; values that may be secret are left out.", []param{
+		{"namespace", "where it is"}, {"group", "of the resource; empty for v1"}, {"version", "of the resource; v1 by default"}, {"managers", "true shows who wrote to it"}}, object{}},
+	{"/api/v1/logs/{kind}/{namespace}/{name}", "What the pods of an application, or a Pod, write, read with your own rights.", []param{
+		{"component", "only those of a component"}, {"container", "only those of a container"}, {"follow", "true goes on"}, {"tail", "how many lines of each container"},
+		{"since", "how far back, for example 5m"}, {"previous", "true is what was written before the last restart"}, {"timestamps", "true writes when"}}, nil},
 	{"/api/v1/engine", "The machinery of the center, for those who may list nodes.", nil, Engine{}},
 	{"/api/v1/stream", "Server-sent events: a snapshot, then every change. Send Last-Event-ID to go on where a stream ended.", []param{
 		{"topics", "separated by commas: applications (default), application/KIND/NAMESPACE/NAME"}}, nil},
@@ -52,7 +70,7 @@ var operations = []struct {
 
 func document() object {
 	schemas, paths := object{}, object{}
-	failed := object{"description": "why not", "content": object{"application/json": object{"schema": schema(reflect.TypeFor[failure](), schemas)}}}
+	failed := object{"description": "why not", "content": object{"application/json": object{"schema": describe(reflect.TypeFor[failure](), schemas)}}}
 	for _, op := range operations {
 		var params []object
 		for part := range strings.SplitSeq(op.path, "/") {
@@ -64,14 +82,27 @@ func document() object {
 			params = append(params, object{"name": p.name, "in": "query", "description": p.means, "schema": object{"type": "string"}})
 		}
 		content := object{"text/event-stream": object{"schema": object{"type": "string"}}}
+		if strings.Contains(op.path, "/logs/") {
+			content = object{"text/plain": object{"schema": object{"type": "string"}}}
+		}
 		if op.answer != nil {
-			content = object{"application/json": object{"schema": schema(reflect.TypeOf(op.answer), schemas)}}
+			content = object{"application/json": object{"schema": describe(reflect.TypeOf(op.answer), schemas)}}
 		}
 		get := object{"summary": op.means, "responses": object{"200": object{"description": "the answer", "content": content}, "default": failed}}
 		if params != nil {
 			get["parameters"] = params
 		}
 		paths[op.path] = object{"get": get}
+	}
+	for verb, v := range verbs {
+		var params []object
+		for _, name := range []string{"kind", "namespace", "name"} {
+			params = append(params, object{"name": name, "in": "path", "required": true, "schema": object{"type": "string"}})
+		}
+		content := object{"application/json": object{"schema": describe(reflect.TypeOf(v.answer), schemas)}}
+		wish := object{"required": true, "content": object{"application/json": object{"schema": describe(reflect.TypeFor[Wish](), schemas)}}}
+		paths["/api/v1/applications/{kind}/{namespace}/{name}/"+verb] = object{"post": object{"summary": v.means, "parameters": params, "requestBody": wish,
+			"responses": object{"200": object{"description": "what was done", "content": content}, "default": failed}}}
 	}
 	return object{
 		"openapi": "3.1.0", "info": object{"title": "Holdfast application center", "version": "v1"}, "paths": paths,
@@ -80,17 +111,17 @@ func document() object {
 	}
 }
 
-// schema describes a type. Structs are described once, by their names.
-func schema(t reflect.Type, named object) object {
+// describe describes a type. Structs are described once, by their names.
+func describe(t reflect.Type, named object) object {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
 	case t.Kind() == reflect.Pointer:
-		return schema(t.Elem(), named)
+		return describe(t.Elem(), named)
 	case t.Kind() == reflect.Slice:
-		return object{"type": "array", "items": schema(t.Elem(), named)}
+		return object{"type": "array", "items": describe(t.Elem(), named)}
 	case t.Kind() == reflect.Map:
-		return object{"type": "object", "additionalProperties": schema(t.Elem(), named)}
+		return object{"type": "object", "additionalProperties": describe(t.Elem(), named)}
 	case t.Kind() == reflect.Struct:
 		name := strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
 		if other, ok := named[name]; ok && other.(object)["x-go-type"] != t.String() {
@@ -127,7 +158,7 @@ func fieldsOf(t reflect.Type, named, properties object, required map[string]bool
 		if name == "" {
 			name = f.Name
 		}
-		properties[name] = schema(f.Type, named)
+		properties[name] = describe(f.Type, named)
 		if !strings.Contains(options, "omitempty") && !strings.Contains(options, "omitzero") {
 			required[name] = true
 		}

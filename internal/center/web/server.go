@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/center/access"
+	"github.com/holdfast-dev/holdfast/internal/center/act"
 	"github.com/holdfast-dev/holdfast/internal/center/diary"
 	"github.com/holdfast-dev/holdfast/internal/center/feed"
 	"github.com/holdfast-dev/holdfast/internal/center/hub"
@@ -26,6 +27,7 @@ type Server struct {
 	Hub      *hub.Hub
 	Rights   feed.Rights
 	Reviewer *access.Reviewer
+	Callers  *act.Callers
 	Version  string
 	Started  time.Time
 
@@ -47,6 +49,9 @@ func (s *Server) Handler() http.Handler {
 	api.HandleFunc("GET /api/v1/applications/{kind}/{namespace}/{name}/why", s.why)
 	api.HandleFunc("GET /api/v1/applications/{kind}/{namespace}/{name}/tree", s.tree)
 	api.HandleFunc("GET /api/v1/applications/{kind}/{namespace}/{name}/history", s.history)
+	api.HandleFunc("POST /api/v1/applications/{kind}/{namespace}/{name}/{verb}", s.act)
+	api.HandleFunc("GET /api/v1/logs/{kind}/{namespace}/{name}", s.logs)
+	api.HandleFunc("GET /api/v1/objects/{resource}/{name}", s.object)
 	api.HandleFunc("GET /api/v1/find", s.find)
 	api.HandleFunc("GET /api/v1/engine", s.engine)
 	api.HandleFunc("GET /api/v1/stream", s.stream)
