@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"log"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +41,15 @@ var (
 	seed    = flag.Uint64("seed", 1, "what they depend on")
 )
 
-func TestMain(m *testing.M) { stage.Main(m) }
+func TestMain(m *testing.M) {
+	if what := os.Getenv(holdEnv); what != "" { // this is not a test, but what one looks at
+		if err := beHolder(what); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	stage.Main(m)
+}
 
 // start runs a core until the test ends.
 func start(t *testing.T, config *rest.Config, published func(before, after *model.Record)) *center.Core {
