@@ -2,8 +2,8 @@ package center
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
-	"hash/fnv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -187,9 +187,7 @@ func truth(b bool) corev1.ConditionStatus {
 }
 
 func digest(of any) string {
-	h := fnv.New128a()
-	_, _ = fmt.Fprint(h, of)
-	return fmt.Sprintf("sha256:%x%x", h.Sum(nil), h.Sum([]byte(nil)))
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(fmt.Append(nil, of)))
 }
 
 // application makes one with everything that belongs to it, and all of it is well.
