@@ -83,6 +83,13 @@ func (c *custom) Delete(obj runtime.Object) {
 	c.drop(obj.(*apiextensionsv1.CustomResourceDefinition).Name)
 }
 
+// Len is how many kinds are followed.
+func (c *custom) Len(schema.GroupKind, string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.known)
+}
+
 func (c *custom) drop(name string) {
 	c.mu.Lock()
 	kind, ok := c.known[name]

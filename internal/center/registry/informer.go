@@ -38,8 +38,7 @@ type informer struct {
 
 	mu     sync.Mutex
 	status Status
-	cut    bool            // the stream broke off, and everything has to be read anew
-	ids    map[string]bool // of the objects that the sink has
+	cut    bool // the stream broke off, and everything has to be read anew
 }
 
 // run asks whether it may, and then follows until it may no longer.
@@ -83,7 +82,6 @@ func (i *informer) sink() Sink {
 // forget empties the sink.
 func (i *informer) forget() {
 	i.sink().Replace(i.kind.GroupVersionKind, i.key.Namespace, nil)
-	i.change(func(s *Status) { s.Objects = 0 })
 }
 
 // allowed asks before anything is listed: a refusal would otherwise be an error that comes
@@ -175,7 +173,7 @@ func (i *informer) change(f func(*Status)) {
 	}
 }
 
-// Status is how it is now.
+// Status is how it is now, without the number of objects, which the sink knows.
 func (i *informer) Status() Status {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -218,8 +216,7 @@ func (s *sink) set(obj any) error {
 	i := (*informer)(s)
 	o := s.project(obj)
 	i.sink().Set(o)
-	id, rv := idOf(o)
-	i.heard(rv, 1, func(st *Status) { s.ids[id] = true; st.Objects = len(s.ids) })
+	i.heard(versionOf(o), 1, nil)
 	return nil
 }
 
@@ -228,28 +225,24 @@ func (s *sink) Delete(obj any) error {
 	o := obj.(runtime.Object)
 	o.GetObjectKind().SetGroupVersionKind(s.kind.GroupVersionKind)
 	i.sink().Delete(o)
-	id, rv := idOf(o)
-	i.heard(rv, 1, func(st *Status) { delete(s.ids, id); st.Objects = len(s.ids) })
+	i.heard(versionOf(o), 1, nil)
 	return nil
 }
 
 // Replace is everything there is. From now on every change is heard of.
 func (s *sink) Replace(all []any, resourceVersion string) error {
 	i := (*informer)(s)
-	objects, ids := make([]runtime.Object, 0, len(all)), make(map[string]bool, len(all))
+	objects := make([]runtime.Object, 0, len(all))
 	for _, obj := range all {
 		o := obj.(runtime.Object)
 		if o.GetObjectKind().GroupVersionKind().Empty() { // of a plain list, which projects nothing
 			o = s.project(obj)
 		}
-		id, _ := idOf(o)
-		ids[id] = true
 		objects = append(objects, o)
 	}
 	i.sink().Replace(i.kind.GroupVersionKind, i.key.Namespace, objects)
 	i.heard(resourceVersion, 0, func(st *Status) {
-		s.ids = ids
-		st.Objects, st.Message = len(ids), ""
+		st.Message = ""
 		st.Lists++
 		if st.State != Live && !s.cut { // it may break off as soon as everything was read
 			st.State, st.Since = Live, i.registry.Clock.Now()
@@ -266,10 +259,10 @@ func (s *sink) Bookmark(resourceVersion string) error {
 
 func (s *sink) Resync() error { return nil }
 
-func idOf(o runtime.Object) (id, resourceVersion string) {
+func versionOf(o runtime.Object) string {
 	m, err := meta.Accessor(o)
 	if err != nil {
-		return "", ""
+		return ""
 	}
-	return m.GetNamespace() + "/" + m.GetName(), m.GetResourceVersion()
+	return m.GetResourceVersion()
 }

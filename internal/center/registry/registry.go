@@ -42,6 +42,8 @@ type Sink interface {
 	Replace(kind schema.GroupVersionKind, namespace string, all []runtime.Object)
 	Set(runtime.Object)
 	Delete(runtime.Object)
+	// Len is how many objects it has of a kind, in a namespace or, if it is empty, in all.
+	Len(kind schema.GroupKind, namespace string) int
 }
 
 // Options of a registry.
@@ -180,7 +182,9 @@ func (r *Registry) Informers() []Status {
 	r.mu.Unlock()
 	out := make([]Status, 0, len(all))
 	for _, i := range all {
-		out = append(out, i.Status())
+		st := i.Status()
+		st.Objects = i.sink().Len(i.kind.GroupKind(), i.key.Namespace)
+		out = append(out, st)
 	}
 	slices.SortFunc(out, func(a, b Status) int {
 		return cmp.Or(cmp.Compare(a.Key.Resource.String(), b.Key.Resource.String()), cmp.Compare(a.Key.Namespace, b.Key.Namespace))

@@ -47,20 +47,30 @@ func (s *shelf) Replace(kind schema.GroupVersionKind, _ string, all []runtime.Ob
 	s.on(kind.Kind, func(m map[string]runtime.Object) {
 		clear(m)
 		for _, o := range all {
-			id, _ := idOf(o)
+			id := idOf(o)
 			m[id] = o
 		}
 	})
 }
 
 func (s *shelf) Set(o runtime.Object) {
-	id, _ := idOf(o)
+	id := idOf(o)
 	s.on(o.GetObjectKind().GroupVersionKind().Kind, func(m map[string]runtime.Object) { m[id] = o })
 }
 
 func (s *shelf) Delete(o runtime.Object) {
-	id, _ := idOf(o)
+	id := idOf(o)
 	s.on(o.GetObjectKind().GroupVersionKind().Kind, func(m map[string]runtime.Object) { delete(m, id) })
+}
+
+func (s *shelf) Len(kind schema.GroupKind, _ string) (n int) {
+	s.on(kind.Kind, func(m map[string]runtime.Object) { n = len(m) })
+	return n
+}
+
+func idOf(o runtime.Object) string {
+	m := o.(metav1.Object)
+	return m.GetNamespace() + "/" + m.GetName()
 }
 
 func (s *shelf) get(k Kind, id string) (o runtime.Object) {

@@ -53,7 +53,7 @@ type Store struct {
 	mu       sync.RWMutex
 	kinds    map[schema.GroupKind]*shelf
 	uids     map[UID]*Entry
-	postings map[Term]map[*Entry]struct{}
+	postings map[Term]*posting
 }
 
 // shelf holds the objects of a kind by namespace and name.
@@ -65,7 +65,7 @@ type shelf struct {
 
 // New makes a store. terms must answer the same about the same object.
 func New(terms func(runtime.Object) []Term, told func([]Change)) *Store {
-	return &Store{terms: terms, told: told, kinds: map[schema.GroupKind]*shelf{}, uids: map[UID]*Entry{}, postings: map[Term]map[*Entry]struct{}{}}
+	return &Store{terms: terms, told: told, kinds: map[schema.GroupKind]*shelf{}, uids: map[UID]*Entry{}, postings: map[Term]*posting{}}
 }
 
 // Replace says that these are all objects of a kind, in a namespace or, if it is empty, in all.
@@ -166,10 +166,12 @@ func (s *Store) put(sh *shelf, e *Entry) {
 	}
 	s.uids[e.UID] = e
 	for _, t := range s.terms(e.Object) {
-		if s.postings[t] == nil {
-			s.postings[t] = map[*Entry]struct{}{}
+		p := s.postings[t]
+		if p == nil {
+			p = &posting{}
+			s.postings[t] = p
 		}
-		s.postings[t][e] = struct{}{}
+		p.add(e)
 	}
 }
 
@@ -187,8 +189,7 @@ func (s *Store) drop(e *Entry) {
 		delete(s.uids, e.UID)
 	}
 	for _, t := range s.terms(e.Object) {
-		delete(s.postings[t], e)
-		if len(s.postings[t]) == 0 {
+		if p := s.postings[t]; p != nil && p.drop(e) {
 			delete(s.postings, t)
 		}
 	}
@@ -219,18 +220,17 @@ func (s *Store) ByUID(u types.UID) *Entry {
 func (s *Store) Find(t Term) []*Entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	out := make([]*Entry, 0, len(s.postings[t]))
-	for e := range s.postings[t] {
-		out = append(out, e)
+	if p := s.postings[t]; p != nil {
+		return p.all()
 	}
-	return out
+	return nil
 }
 
 // Has says whether any object has a term.
 func (s *Store) Has(t Term) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return len(s.postings[t]) > 0
+	return s.postings[t] != nil
 }
 
 // In are the objects of a kind in a namespace, or in all if it is empty, in no order.
@@ -272,6 +272,20 @@ func (s *Store) Terms(f Field) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// Len is how many objects of a kind there are in a namespace, or in all if it is empty.
+func (s *Store) Len(kind schema.GroupKind, namespace string) int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	sh := s.kinds[kind]
+	switch {
+	case sh == nil:
+		return 0
+	case namespace != "":
+		return len(sh.names[namespace])
+	}
+	return sh.count
 }
 
 // Counts are how many objects of each kind there are.
