@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,7 +22,8 @@ import (
 // Projector makes of objects what is worth keeping: who they are, what they are made of and how
 // they are. Values that may be secret it keeps as marks, by which one sees that they change.
 type Projector struct {
-	key []byte // nobody who sees marks can try values against them
+	key  []byte // nobody who sees marks can try values against them
+	pool *pool
 	// Foreign says that an object is of nobody's application: that it is there is enough.
 	Foreign func(metav1.Object) bool
 }
@@ -30,11 +32,17 @@ type Projector struct {
 func NewProjector(foreign func(metav1.Object) bool) *Projector {
 	key := make([]byte, sha256.Size)
 	_, _ = rand.Read(key) // never fails
-	return &Projector{key: key, Foreign: foreign}
+	return &Projector{key: key, pool: newPool(), Foreign: foreign}
 }
 
 // Project may change the object that it is given, which nobody else has.
 func (p *Projector) Project(obj runtime.Object) runtime.Object {
+	kept := p.keep(obj)
+	p.pool.share(kept)
+	return kept
+}
+
+func (p *Projector) keep(obj runtime.Object) runtime.Object {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return obj
@@ -42,7 +50,7 @@ func (p *Projector) Project(obj runtime.Object) runtime.Object {
 	p.metadata(m)
 	switch o := obj.(type) {
 	case *corev1.Pod:
-		p.pod(o)
+		return pod(o)
 	case *appsv1.Deployment:
 		p.template(&o.Spec.Template)
 	case *appsv1.StatefulSet:
@@ -50,10 +58,9 @@ func (p *Projector) Project(obj runtime.Object) runtime.Object {
 	case *appsv1.DaemonSet:
 		p.template(&o.Spec.Template)
 	case *appsv1.ReplicaSet:
-		if o.Spec.Replicas != nil && *o.Spec.Replicas == 0 && o.Status.Replicas == 0 {
-			o.Spec.Template = corev1.PodTemplateSpec{} // one of many old ones
-		}
-		p.template(&o.Spec.Template)
+		o.Spec = replicas(o)
+	case *discoveryv1.EndpointSlice:
+		o.Ports, o.Endpoints = nil, ready(o.Endpoints)
 	case *batchv1.Job:
 		p.template(&o.Spec.Template)
 	case *batchv1.CronJob:
@@ -75,26 +82,29 @@ func (p *Projector) Project(obj runtime.Object) runtime.Object {
 	return obj
 }
 
-// keptAnnotations say whose an object is. All others may contain anything, and the last applied
-// configuration of kubectl contains everything.
-var keptAnnotations = []string{"meta.helm.sh/", appsapi.GroupVersion.Group + "/", "deployment.kubernetes.io/revision"}
+// keptAnnotations say whose an object is, or are what causes are found from. All others may contain
+// anything, and the last applied configuration of kubectl contains everything.
+var keptAnnotations = []string{"meta.helm.sh/", appsapi.GroupVersion.Group + "/", "deployment.kubernetes.io/revision",
+	"storageclass.kubernetes.io/is-default-class", "volume.kubernetes.io/selected-node"}
 
 // metadata keeps who wrote last what was declared, not which fields.
 func (p *Projector) metadata(m metav1.Object) {
 	var writers []metav1.ManagedFieldsEntry
-	for _, f := range m.GetManagedFields() {
-		if f.Subresource != "status" {
-			writers = append(writers, metav1.ManagedFieldsEntry{Manager: f.Manager, Operation: f.Operation, Subresource: f.Subresource, Time: f.Time})
+	switch m.(type) {
+	case *corev1.Pod, *appsv1.ReplicaSet, *discoveryv1.EndpointSlice, *corev1.Event, *corev1.Node: // nobody declares them
+	default:
+		for _, f := range m.GetManagedFields() {
+			if f.Subresource != "status" {
+				writers = append(writers, metav1.ManagedFieldsEntry{Manager: f.Manager, Operation: f.Operation, Subresource: f.Subresource, Time: f.Time})
+			}
 		}
-	}
-	if _, pod := m.(*corev1.Pod); pod {
-		writers = nil // nobody declares pods
 	}
 	m.SetManagedFields(writers)
 	var kept map[string]string
 	for name, value := range m.GetAnnotations() {
 		for _, prefix := range keptAnnotations {
-			if strings.HasPrefix(name, prefix) {
+			// Every child and every pod has these two, which only the operator reads.
+			if strings.HasPrefix(name, prefix) && name != appsapi.AnnotationApplied && name != appsapi.AnnotationConfig {
 				if kept == nil {
 					kept = map[string]string{}
 				}
@@ -105,20 +115,23 @@ func (p *Projector) metadata(m metav1.Object) {
 	m.SetAnnotations(kept)
 }
 
-// pod keeps of a pod what tells how it is and what it uses.
-func (p *Projector) pod(o *corev1.Pod) {
-	o.GenerateName = ""
-	p.podSpec(&o.Spec)
-	s := &o.Spec
-	s.Tolerations, s.Affinity, s.TopologySpreadConstraints, s.SecurityContext, s.DNSConfig, s.HostAliases = nil, nil, nil, nil, nil, nil
-	for _, list := range [][]corev1.Container{s.InitContainers, s.Containers} {
-		for i := range list {
-			c := &list[i]
-			c.SecurityContext, c.Lifecycle, c.VolumeMounts = nil, nil, nil
-			c.TerminationMessagePath, c.TerminationMessagePolicy, c.ImagePullPolicy = "", "", ""
-		}
+// replicas keeps of a ReplicaSet how many pods it has, and what they use: it is a Deployment that
+// says how they are made, and most are old and have none.
+func replicas(o *appsv1.ReplicaSet) appsv1.ReplicaSetSpec {
+	kept := appsv1.ReplicaSetSpec{Replicas: o.Spec.Replicas, MinReadySeconds: o.Spec.MinReadySeconds}
+	if o.Spec.Replicas == nil || *o.Spec.Replicas > 0 || o.Status.Replicas > 0 {
+		kept.Template.Labels, kept.Template.Spec = o.Spec.Template.Labels, podUses(&o.Spec.Template.Spec)
 	}
-	o.Status.PodIPs, o.Status.HostIPs, o.Status.ResourceClaimStatuses = nil, nil, nil
+	return kept
+}
+
+// ready keeps of endpoints whether they are ready.
+func ready(all []discoveryv1.Endpoint) []discoveryv1.Endpoint {
+	kept := make([]discoveryv1.Endpoint, len(all))
+	for i := range all {
+		kept[i].Conditions.Ready = all[i].Conditions.Ready
+	}
+	return kept
 }
 
 func (p *Projector) template(t *corev1.PodTemplateSpec) {
@@ -126,7 +139,8 @@ func (p *Projector) template(t *corev1.PodTemplateSpec) {
 	p.podSpec(&t.Spec)
 }
 
-// podSpec marks what may be secret: values of variables, arguments and commands.
+// podSpec marks what may be secret: values of variables, arguments, commands, and what probes and
+// hooks run or send along.
 func (p *Projector) podSpec(s *corev1.PodSpec) {
 	for _, list := range [][]corev1.Container{s.InitContainers, s.Containers} {
 		for i := range list {
@@ -136,11 +150,38 @@ func (p *Projector) podSpec(s *corev1.PodSpec) {
 					c.Env[n].Value = p.mark(c.Env[n].Value)
 				}
 			}
-			for _, words := range [][]string{c.Command, c.Args} {
-				for n := range words {
-					words[n] = p.mark(words[n])
+			p.words(c.Command)
+			p.words(c.Args)
+			for _, probe := range []*corev1.Probe{c.ReadinessProbe, c.LivenessProbe, c.StartupProbe} {
+				if probe != nil {
+					p.action(probe.Exec, probe.HTTPGet)
 				}
 			}
+			if c.Lifecycle != nil {
+				for _, h := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+					if h != nil {
+						p.action(h.Exec, h.HTTPGet)
+					}
+				}
+			}
+		}
+	}
+}
+
+func (p *Projector) words(all []string) {
+	for i := range all {
+		all[i] = p.mark(all[i])
+	}
+}
+
+// action marks what a probe or a hook runs, or sends along.
+func (p *Projector) action(run *corev1.ExecAction, get *corev1.HTTPGetAction) {
+	if run != nil {
+		p.words(run.Command)
+	}
+	if get != nil {
+		for i := range get.HTTPHeaders {
+			get.HTTPHeaders[i].Value = p.mark(get.HTTPHeaders[i].Value)
 		}
 	}
 }

@@ -18,10 +18,20 @@ import (
 const canary = "s3cr3t-c4n4ry"
 
 func secretive() corev1.PodSpec {
+	run := &corev1.ExecAction{Command: []string{"check", canary}}
+	get := &corev1.HTTPGetAction{HTTPHeaders: []corev1.HTTPHeader{{Name: "Authorization", Value: canary}}}
 	return corev1.PodSpec{Containers: []corev1.Container{{
-		Name: "app", Image: "web:1", Command: []string{"run", "--password=" + canary}, Args: []string{canary},
+		ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: run}}, LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: get}},
+		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: run.DeepCopy()}, PostStart: &corev1.LifecycleHandler{HTTPGet: get.DeepCopy()}},
+		Name:      "app", Image: "web:1", Command: []string{"run", "--password=" + canary}, Args: []string{canary},
 		Env: []corev1.EnvVar{{Name: "PASSWORD", Value: canary}, {Name: "REF", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "k"}}}},
 	}}}
+}
+
+// debugged is what only pods can be.
+func debugged(s corev1.PodSpec) corev1.PodSpec {
+	s.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Args: []string{canary}}}}
+	return s
 }
 
 func withAnnotations() metav1.ObjectMeta {
@@ -36,7 +46,7 @@ func withAnnotations() metav1.ObjectMeta {
 func TestNoValueIsKept(t *testing.T) {
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"config": canary}}, Spec: secretive()}
 	cases := map[string]runtime.Object{
-		"pod":         &corev1.Pod{ObjectMeta: withAnnotations(), Spec: secretive()},
+		"pod":         &corev1.Pod{ObjectMeta: withAnnotations(), Spec: debugged(secretive())},
 		"deployment":  &appsv1.Deployment{ObjectMeta: withAnnotations(), Spec: appsv1.DeploymentSpec{Template: *template.DeepCopy()}},
 		"statefulset": &appsv1.StatefulSet{ObjectMeta: withAnnotations(), Spec: appsv1.StatefulSetSpec{Template: *template.DeepCopy()}},
 		"daemonset":   &appsv1.DaemonSet{ObjectMeta: withAnnotations(), Spec: appsv1.DaemonSetSpec{Template: *template.DeepCopy()}},

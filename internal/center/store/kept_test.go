@@ -1,0 +1,152 @@
+package store
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-dev/holdfast/internal/explain"
+	"github.com/holdfast-dev/holdfast/internal/health"
+	"github.com/holdfast-dev/holdfast/internal/view"
+)
+
+// TestKeptIsEnough holds what follows from whole objects, as a cluster had them when something was
+// wrong, against what follows from what is kept of them.
+func TestKeptIsEnough(t *testing.T) {
+	files, err := filepath.Glob("../../explain/testdata/causes/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no fixtures: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var f struct {
+				Now     time.Time         `json:"now"`
+				Absent  []explain.Ref     `json:"absent"`
+				Whole   []string          `json:"whole"`
+				Objects []json.RawMessage `json:"objects"`
+			}
+			if err := yaml.Unmarshal(content, &f); err != nil {
+				t.Fatal(err)
+			}
+			p := NewProjector(nil)
+			whole := explain.Scene{Absent: f.Absent, Whole: f.Whole}
+			kept := whole
+			for _, raw := range f.Objects {
+				obj := decode(t, raw)
+				less := p.Project(obj.DeepCopyObject())
+				whole.Add(obj)
+				kept.Add(less)
+				if diff := cmp.Diff(sights(obj), sights(less)); diff != "" {
+					t.Errorf("%T (-whole +kept):\n%s", obj, diff)
+				}
+			}
+			if diff := cmp.Diff(explain.Explain(whole, f.Now), explain.Explain(kept, f.Now)); diff != "" {
+				t.Errorf("what is explained (-whole +kept):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPortsAreKept finds nothing wrong with a Service that leads to a port by its name.
+func TestPortsAreKept(t *testing.T) {
+	labels := map[string]string{"app": "web"}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 80}}}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
+	var s explain.Scene
+	s.Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromString("http")}}}})
+	s.Add(&appsv1.Deployment{})
+	s.Add(NewProjector(nil).Project(p))
+	if a := explain.Explain(s, time.Now()); len(a.Causes) > 0 {
+		t.Errorf("causes: %v", a.Causes)
+	}
+}
+
+func decode(t *testing.T, raw []byte) runtime.Object {
+	t.Helper()
+	obj, _, err := clientgoscheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
+	if runtime.IsNotRegisteredError(err) {
+		u := &unstructured.Unstructured{}
+		obj, err = u, u.UnmarshalJSON(raw)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
+
+// sights are what is read of a single object.
+func sights(obj runtime.Object) []any {
+	o := obj.(metav1.Object)
+	kind, namespace, name, member := view.Membership(o)
+	return []any{health.Of(obj), view.References(obj), view.Images(obj), o.GetLabels(), o.GetOwnerReferences(), o.GetUID(), o.GetCreationTimestamp(), kind, namespace, name, member}
+}
+
+func TestObjectsShareStrings(t *testing.T) {
+	p := NewProjector(nil)
+	pods := make([]*corev1.Pod, 2)
+	for i := range pods {
+		label := strings.Clone("web")
+		pods[i] = p.Project(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: strings.Clone("shop"), Labels: map[string]string{strings.Clone("app"): label}}}).(*corev1.Pod)
+	}
+	same := func(a, b string) bool { return a == b && unsafe.StringData(a) == unsafe.StringData(b) }
+	key := func(m map[string]string) string { return reflect.ValueOf(m).MapKeys()[0].String() }
+	a, b := pods[0], pods[1]
+	if !same(a.Namespace, b.Namespace) || reflect.ValueOf(a.Labels).Pointer() != reflect.ValueOf(b.Labels).Pointer() {
+		t.Error("each has strings and labels of its own")
+	}
+	other := p.Project(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{strings.Clone("app"): strings.Clone("shop")}}}).(*corev1.Pod)
+	if !same(key(other.Labels), key(a.Labels)) || !same(other.Labels["app"], a.Namespace) {
+		t.Error("labels that are others have strings of their own")
+	}
+	custom := p.Project(&unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": strings.Clone("shop")}, "status": []any{strings.Clone("web")}}}).(*unstructured.Unstructured)
+	if !same(custom.GetNamespace(), a.Namespace) || !same(custom.Object["status"].([]any)[0].(string), a.Labels["app"]) {
+		t.Error("a kind that is not known has strings of its own")
+	}
+}
+
+func TestAPoolForgets(t *testing.T) {
+	p := newPool()
+	for i := range 3 * maxPool {
+		p.one(strings.Repeat("x", i%maxShared) + time.Duration(i).String())
+	}
+	if len(p.known) == 0 || len(p.known) > maxPool {
+		t.Errorf("it knows %d strings", len(p.known))
+	}
+}
+
+func TestPosting(t *testing.T) {
+	var p posting
+	entries := make([]*Entry, 3*maxFew)
+	for i := range entries {
+		entries[i] = &Entry{Version: uint64(i)}
+		p.add(entries[i])
+		p.add(entries[i]) // twice is once
+		if got := len(p.all()); got != i+1 {
+			t.Fatalf("%d entries, want %d", got, i+1)
+		}
+	}
+	for i, e := range entries {
+		if last := p.drop(e); last != (i == len(entries)-1) || len(p.all()) != len(entries)-i-1 {
+			t.Fatalf("%d entries after %d were dropped, and it is empty: %t", len(p.all()), i+1, last)
+		}
+	}
+}
