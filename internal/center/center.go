@@ -61,7 +61,7 @@ func New(o Options) (*Core, error) {
 	var err error
 	c.Registry, err = registry.New(registry.Options{
 		Config: o.Config, Sink: c.Store, Project: store.NewProjector(isForeign).Project, Clock: o.Clock,
-		Changed: func(registry.Status) { c.Model.TouchAll() },
+		Changed: func(s registry.Status) { c.Model.TouchIn(s.Key.Namespace) },
 	})
 	if err != nil {
 		return nil, err

@@ -201,8 +201,11 @@ func (m *Model) Touch(refs ...Ref) {
 	}
 }
 
-// TouchAll looks at all of them again: how well something is heard has changed.
-func (m *Model) TouchAll() { m.Touch(m.refs(func(*Record) bool { return true })...) }
+// TouchIn looks at those in a namespace again, or at all if it is empty: how well something is heard
+// there has changed.
+func (m *Model) TouchIn(namespace string) {
+	m.Touch(m.refs(func(r *Record) bool { return namespace == "" || r.Ref.Namespace == namespace })...)
+}
 
 func (m *Model) refs(those func(*Record) bool) []Ref {
 	m.mu.RLock()
