@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -101,8 +102,9 @@ func (h *holder) ask(word string) (answer held) {
 	return answer
 }
 
-// settled asks until it holds what it should.
-func (h *holder) settled(enough func(held) bool) held {
+// settled asks until it holds what it should, and then until its heap is the same as before: what it
+// holds may still be looked at.
+func (h *holder) settled(enough func(held) bool) (last held) {
 	h.Helper()
 	eventually(h.T, 3*time.Minute, func() error {
 		if now := h.ask("look"); now.Live == 0 || !enough(now) {
@@ -110,7 +112,16 @@ func (h *holder) settled(enough func(held) bool) held {
 		}
 		return nil
 	})
-	return h.ask("collect")
+	eventually(h.T, time.Minute, func() error {
+		before := last.Heap
+		last = h.ask("collect")
+		if change := float64(last.Heap) - float64(before); math.Abs(change) > float64(last.Heap)/200 {
+			time.Sleep(time.Second)
+			return fmt.Errorf("its heap changed by %.0f bytes", change)
+		}
+		return nil
+	})
+	return last
 }
 
 // beHolder is the process itself: it answers until nobody asks.
