@@ -152,6 +152,10 @@ calls: assets ## Count what the operator asks of the API server and hold it agai
 plugin-scale: assets ## Time status, why and tree beside 5,000 pods of others, and count their requests
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/pluginscale
 
+.PHONY: center-memory
+center-memory: assets ## See what the center needs to hold 20,000 objects and 50,000 ConfigMaps, beside client-go
+	HOLDFAST_LONG=1 go test -count=1 -v -timeout 30m ./test/center -run TestMemory
+
 .PHONY: bench-smoke
 bench-smoke: assets ## Measure 1,000 AppServices beside bare client-go making the same writes
 	go test -count=1 -v -timeout 15m ./test/bench -apps=1000 -rounds=$(ROUNDS)
