@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -120,6 +121,22 @@ func TestObjectsShareStrings(t *testing.T) {
 	custom := p.Project(&unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": strings.Clone("shop")}, "status": []any{strings.Clone("web")}}}).(*unstructured.Unstructured)
 	if !same(custom.GetNamespace(), a.Namespace) || !same(custom.Object["status"].([]any)[0].(string), a.Labels["app"]) {
 		t.Error("a kind that is not known has strings of its own")
+	}
+}
+
+func TestRequestsAreShared(t *testing.T) {
+	p := NewProjector(nil)
+	requests := func(cpu string) corev1.ResourceList {
+		d := &appsv1.Deployment{}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}}
+		return p.Project(d).(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Resources.Requests
+	}
+	one, same, other := requests("250m"), requests("250m"), requests("251m")
+	if reflect.ValueOf(one).Pointer() != reflect.ValueOf(same).Pointer() {
+		t.Error("each has requests of its own")
+	}
+	if got := other[corev1.ResourceCPU]; got.String() != "251m" {
+		t.Errorf("other requests became %s", got.String())
 	}
 }
 

@@ -5,28 +5,32 @@ import (
 	"maps"
 	"reflect"
 	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 const (
 	// maxShared is the longest string of which more than one object is likely to have a copy.
 	maxShared = 128
-	// maxPool is how many strings, and how many sets of labels, a pool knows. When it is full it
+	// maxPool is how many strings, labels and requests a pool knows. When it is full it
 	// begins anew: what is common comes again at once, and what is not is not kept for ever.
 	maxPool = 1 << 13
 )
 
-// pool lets objects share strings, and labels as a whole. Each is read from the API server with
-// copies of its own, and thousands of objects have the same labels, selectors, images, owners,
-// reasons and names of variables.
+// pool lets objects share strings, and labels and requests as a whole. Each is read from the API
+// server with copies of its own, and thousands of objects have the same labels, selectors, images,
+// requests, owners, reasons and names of variables.
 type pool struct {
 	mu     sync.Mutex
 	known  map[string]string
 	labels map[uint64]map[string]string // by a hash of what is in them
+	lists  map[uint64]corev1.ResourceList
 	seed   maphash.Seed
 }
 
 func newPool() *pool {
-	return &pool{known: map[string]string{}, labels: map[uint64]map[string]string{}, seed: maphash.MakeSeed()}
+	return &pool{known: map[string]string{}, labels: map[uint64]map[string]string{}, lists: map[uint64]corev1.ResourceList{}, seed: maphash.MakeSeed()}
 }
 
 // share makes an object that nobody else has yet use the strings of others.
@@ -79,6 +83,10 @@ func (p *pool) walk(v reflect.Value) {
 			if v.CanSet() && len(m) > 0 {
 				v.Set(reflect.ValueOf(p.set(m)))
 			}
+		case corev1.ResourceList:
+			if v.CanSet() && len(m) > 0 {
+				v.Set(reflect.ValueOf(p.list(m)))
+			}
 		case map[string]any:
 			p.entries(m)
 		}
@@ -103,6 +111,22 @@ func (p *pool) set(labels map[string]string) map[string]string {
 	}
 	p.labels[sum] = labels
 	return labels
+}
+
+// list is the same for requests and limits, of which there are few different ones.
+func (p *pool) list(amounts corev1.ResourceList) corev1.ResourceList {
+	var sum uint64
+	for k, v := range amounts {
+		sum += maphash.Comparable(p.seed, [2]string{string(k), v.String()})
+	}
+	if known := p.lists[sum]; maps.EqualFunc(known, amounts, resource.Quantity.Equal) {
+		return known
+	}
+	if len(p.lists) >= maxPool {
+		clear(p.lists)
+	}
+	p.lists[sum] = amounts
+	return amounts
 }
 
 // entries shares what is in objects of kinds that are not known here.
