@@ -91,7 +91,11 @@ func measure(t *testing.T, config *rest.Config, c *crowd, applications int, out 
 	t.Helper()
 	for _, what := range holders {
 		t.Run(fmt.Sprintf("%s/%d", what, applications), func(t *testing.T) {
-			h := hold(t, config, what, recommended...)
+			var settings []string
+			if what == holdCenter {
+				settings = recommended
+			}
+			h := hold(t, config, what, settings...)
 			out[what] = h.settled(func(now held) bool {
 				return now.Objects >= int(c.made.Load()) && (what != holdCenter || now.Applications == applications)
 			})
