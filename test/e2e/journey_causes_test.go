@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	api "sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/holdfast-dev/holdfast/internal/answer"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/look"
 )
@@ -163,7 +164,7 @@ func (s *scene) play(name string, f fault) time.Duration {
 // named waits until the plugin names the cause.
 func (s *scene) named(f fault, visible time.Time) {
 	s.until(time.Until(visible)+toldWithin+f.grace+20*time.Second, "the plugin says "+f.code, func() bool {
-		return slices.ContainsFunc(s.why().Causes, func(c look.Cause) bool { return c.Code == f.code })
+		return slices.ContainsFunc(s.why().Causes, func(c answer.Cause) bool { return c.Code == f.code })
 	})
 }
 
