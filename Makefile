@@ -14,8 +14,11 @@ MODULES := . test/cluster examples/own-kind
 GO_BUILD := go build -ldflags "-s -w -X main.version=$(VERSION)"
 ARCH := $(shell go env GOARCH)
 # The operator's image, as manifests name it: make image dist IMAGE=registry.example.com/holdfast/operator:1
+# The center's is called the same, with another last word, unless CENTER_IMAGE names it.
 DEV_IMAGE := holdfast/operator:dev
+DEV_CENTER_IMAGE := holdfast/center:dev
 IMAGE ?= $(DEV_IMAGE)
+CENTER_IMAGE ?= $(if $(findstring /operator:,$(IMAGE)),$(subst /operator:,/center:,$(IMAGE)),$(error name the image of the center, too: CENTER_IMAGE=...))
 
 # How often a measurement is repeated: make bench-smoke ROUNDS=3
 ROUNDS ?= 1
@@ -167,16 +170,18 @@ build: ## Build the programs into bin/, and for amd64 and arm64 below it
 	for arch in amd64 arm64; do GOOS=linux GOARCH=$$arch $(GO_BUILD) -o bin/linux-$$arch/ ./cmd/...; done
 
 .PHONY: image
-image: $(CLUSTER) ## Make images without Docker: bin/operator.tar, and bin/web.tar for config/samples
-	GOOS=linux $(GO_BUILD) -o bin/linux-$(ARCH)/ ./cmd/operator
+image: $(CLUSTER) ## Make images without Docker: bin/operator.tar, bin/center.tar, and bin/web.tar for config/samples
+	GOOS=linux $(GO_BUILD) -o bin/linux-$(ARCH)/ ./cmd/operator ./cmd/center
 	cd test/cluster && GOOS=linux go build -ldflags "-s -w" -o $(CURDIR)/bin/linux-$(ARCH)/ ./images/web
 	$(CLUSTER) image --name=$(IMAGE) bin/linux-$(ARCH)/operator bin/operator.tar
+	$(CLUSTER) image --name=$(CENTER_IMAGE) bin/linux-$(ARCH)/center bin/center.tar
 	$(CLUSTER) image --name=localhost/web:1 bin/linux-$(ARCH)/web bin/web.tar
 
 .PHONY: dist
 dist: ## Write dist/install.yaml: everything an installation needs, in one file
 	mkdir -p dist
-	$(TOOL) kustomize build config/overlays/cluster-wide | sed 's|image: $(DEV_IMAGE)$$|image: $(IMAGE)|' >dist/install.yaml
+	$(TOOL) kustomize build config/overlays/cluster-wide | \
+	  sed -e 's|image: $(DEV_IMAGE)$$|image: $(IMAGE)|' -e 's|image: $(DEV_CENTER_IMAGE)$$|image: $(CENTER_IMAGE)|' >dist/install.yaml
 
 .PHONY: run
 run: ## Run the operator on this machine against the current kubeconfig
@@ -185,7 +190,7 @@ run: ## Run the operator on this machine against the current kubeconfig
 ##@ Installation into the test cluster
 .PHONY: load
 load: $(CLUSTER) ## Give it the images that make image has made
-	for image in operator web; do $(CLUSTER) load --dir=$(DIR) bin/$$image.tar; done
+	for image in operator center web; do $(CLUSTER) load --dir=$(DIR) bin/$$image.tar; done
 
 .PHONY: install
 install: ## Install the CRDs alone, for an operator that runs elsewhere (make run)
@@ -195,7 +200,7 @@ install: ## Install the CRDs alone, for an operator that runs elsewhere (make ru
 deploy: image dist ## Install everything
 	$(MAKE) load
 	$(KUBECTL) apply -f dist/install.yaml
-	$(KUBECTL) -n holdfast-system rollout status deployment/holdfast-operator
+	for d in operator center; do $(KUBECTL) -n holdfast-system rollout status deployment/holdfast-$$d; done
 
 # Applications go first, while there is an operator that takes them apart in order.
 .PHONY: undeploy

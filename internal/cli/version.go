@@ -9,14 +9,15 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// Where an installation puts the operator.
+// Where an installation puts the operator and the application center.
 const (
 	OperatorNamespace = "holdfast-system"
 	OperatorName      = "holdfast-operator"
+	CenterName        = "holdfast-center"
 )
 
-// OperatorVersion is the version of the operator that a Deployment runs: what its label says,
-// else the tag of its image. It is empty when neither does.
+// OperatorVersion is the version of the operator, or the center, that a Deployment runs: what its
+// label says, else the tag of its image. It is empty when neither does.
 func OperatorVersion(d *appsv1.Deployment) string {
 	for _, labels := range []map[string]string{d.Labels, d.Spec.Template.Labels} {
 		if v := labels[appsapi.LabelVersion]; v != "" {
@@ -26,10 +27,10 @@ func OperatorVersion(d *appsv1.Deployment) string {
 	return imageTag(OperatorImage(d))
 }
 
-// OperatorImage is the image of the operator.
+// OperatorImage is the image of the operator, or the center.
 func OperatorImage(d *appsv1.Deployment) string {
 	for i := range d.Spec.Template.Spec.Containers {
-		if c := &d.Spec.Template.Spec.Containers[i]; c.Name == "operator" || len(d.Spec.Template.Spec.Containers) == 1 {
+		if c := &d.Spec.Template.Spec.Containers[i]; c.Name == "operator" || c.Name == "center" || len(d.Spec.Template.Spec.Containers) == 1 {
 			return c.Image
 		}
 	}

@@ -19,6 +19,7 @@ import (
 const (
 	root          = "../.."
 	operatorImage = "holdfast/operator:dev"
+	centerImage   = "holdfast/center:dev"
 	// webImage2 is the same program as the cluster's localhost/web:1, under a newer tag.
 	webImage2 = "localhost/web:2"
 )
@@ -66,6 +67,7 @@ func withCluster(journeys func() int) (code int, err error) {
 	}
 	for name, program := range map[string]string{
 		operatorImage: filepath.Join(root, "bin", "linux-"+runtime.GOARCH, "operator"),
+		centerImage:   filepath.Join(root, "bin", "linux-"+runtime.GOARCH, "center"),
 		webImage2:     web,
 	} {
 		if err := cluster("load", "--dir="+data, "--name="+name, program); err != nil {

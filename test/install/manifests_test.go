@@ -81,14 +81,14 @@ func TestBothOverlaysDifferOnlyInRights(t *testing.T) {
 		}
 		return ids
 	}
-	if diff := cmp.Diff([]string{"ClusterRole /holdfast-operator", "ClusterRoleBinding /holdfast-operator"}, only(wide, some)); diff != "" {
-		t.Errorf("what only the operator of the whole cluster has (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"ClusterRole /holdfast-operator", "ClusterRoleBinding /holdfast-center", "ClusterRoleBinding /holdfast-operator"}, only(wide, some)); diff != "" {
+		t.Errorf("what only the whole cluster has (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{
 		"ClusterRole /holdfast-operator-reviews", "ClusterRoleBinding /holdfast-operator-reviews",
-		"Role team-a/holdfast-operator", "RoleBinding team-a/holdfast-operator",
+		"Role team-a/holdfast-operator", "RoleBinding team-a/holdfast-center", "RoleBinding team-a/holdfast-operator",
 	}, only(some, wide)); diff != "" {
-		t.Errorf("what only the operator of some namespaces has (-want +got):\n%s", diff)
+		t.Errorf("what only some namespaces have (-want +got):\n%s", diff)
 	}
 	for id, obj := range wide {
 		if some[id] == nil || obj.GetKind() == "Deployment" {
@@ -145,7 +145,24 @@ func rights(t *testing.T, role *unstructured.Unstructured) map[string]string {
 
 // TestRightsAreDocumented compares the tables of docs/user/install.md with the roles.
 func TestRightsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile(root + "/docs/user/install.md")
+	documented := documentedRights(t, "install.md")
+	wide := objects(t, "cluster-wide")
+	for resource, verbs := range rights(t, wide["ClusterRole /holdfast-operator"]) {
+		if documented[resource] != verbs {
+			t.Errorf("docs/user/install.md says %q about %s, the ClusterRole says %q", documented[resource], resource, verbs)
+		}
+	}
+	for resource, verbs := range rights(t, wide["Role "+namespace+"/holdfast-operator"]) {
+		if own := resource + " of its own namespace"; documented[own] != verbs {
+			t.Errorf("docs/user/install.md says %q about %s, the Role says %q", documented[own], own, verbs)
+		}
+	}
+}
+
+// documentedRights are the tables of a page with a resource, its verbs and why.
+func documentedRights(t *testing.T, name string) map[string]string {
+	t.Helper()
+	page, err := os.ReadFile(root + "/docs/user/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,17 +176,7 @@ func TestRightsAreDocumented(t *testing.T) {
 			documented[strings.TrimSpace(resource)] += strings.TrimSpace(cells[2])
 		}
 	}
-	wide := objects(t, "cluster-wide")
-	for resource, verbs := range rights(t, wide["ClusterRole /holdfast-operator"]) {
-		if documented[resource] != verbs {
-			t.Errorf("docs/user/install.md says %q about %s, the ClusterRole says %q", documented[resource], resource, verbs)
-		}
-	}
-	for resource, verbs := range rights(t, wide["Role "+namespace+"/holdfast-operator"]) {
-		if own := resource + " of its own namespace"; documented[own] != verbs {
-			t.Errorf("docs/user/install.md says %q about %s, the Role says %q", documented[own], own, verbs)
-		}
-	}
+	return documented
 }
 
 // TestUsersHaveRoles: whoever may view or edit a namespace may do so with every kind of ours.

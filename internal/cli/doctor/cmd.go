@@ -22,9 +22,10 @@ func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check the installation: kinds, operator, leader, policies, rights",
-		Long: `Check the installation: are the kinds there, does the operator run and lead, are the policies in
-place, may the operator do what it must, and may you do what the verbs of this plugin need.
+		Short: "Check the installation: kinds, operator, leader, center, policies, rights",
+		Long: `Check the installation: are the kinds there, does the operator run and lead, is the application
+center there and of the same version, are the policies in place, may the operator do what it must,
+and may you do what the verbs of this plugin need.
 
 The exit code is 0 when all is fine, 2 when there is a problem and 1 when there is none but something
 could not be looked at.`,

@@ -138,6 +138,8 @@ type found struct {
 	account string
 	// namespaces that it looks after; none means all.
 	namespaces []string
+	// version is that of its image or label; empty when neither says it.
+	version string
 	// leases is where its Lease is; empty when it elects no leader.
 	leases string
 }
@@ -162,6 +164,7 @@ func (e *examination) all(ctx context.Context) error {
 	e.kinds(ctx)
 	e.deployment(ctx)
 	e.leader(ctx)
+	e.center(ctx)
 	e.policies(ctx)
 	e.operatorRights(ctx)
 	e.callerRights(ctx)

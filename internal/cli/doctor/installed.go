@@ -144,7 +144,7 @@ func (e *examination) deployment(ctx context.Context) {
 
 // learn finds out from its flags what the operator does.
 func learn(d *appsv1.Deployment) found {
-	f := found{account: d.Spec.Template.Spec.ServiceAccountName, leases: d.Namespace}
+	f := found{account: d.Spec.Template.Spec.ServiceAccountName, version: cli.OperatorVersion(d), leases: d.Namespace}
 	if f.account == "" {
 		f.account = "default"
 	}

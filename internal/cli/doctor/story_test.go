@@ -80,8 +80,8 @@ func (c clinic) expects(what string, code int, want map[string]string) {
 			got[name] = fmt.Sprintf("%s %s", check.Result, check.Message)
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" || gotCode != code || len(checks) != 10 {
-		c.Errorf("%s: exit code %d, want %d; %d checks, want 10; not fine (-want +got):\n%s", what, gotCode, code, len(checks), diff)
+	if diff := cmp.Diff(want, got); diff != "" || gotCode != code || len(checks) != 11 {
+		c.Errorf("%s: exit code %d, want %d; %d checks, want 11; not fine (-want +got):\n%s", what, gotCode, code, len(checks), diff)
 	}
 }
 
@@ -92,19 +92,20 @@ func (c clinic) must(err error) {
 	}
 }
 
-// deploy makes a Deployment like that of the operator. Nobody runs its pods yet.
-func (c clinic) deploy() {
+// deploy makes a Deployment like that of the operator or the center, and its account. Nobody runs
+// its pods yet.
+func (c clinic) deploy(name, tag string) {
 	c.Helper()
-	labels := map[string]string{"app": "operator"}
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "holdfast-operator"}, Spec: appsv1.DeploymentSpec{
+	labels := map[string]string{"app": name}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "holdfast-" + name}, Spec: appsv1.DeploymentSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-			ServiceAccountName: "holdfast-operator", Containers: []corev1.Container{{Name: "operator", Image: "holdfast/operator:v1.2.3"}},
+			ServiceAccountName: "holdfast-" + name, Containers: []corev1.Container{{Name: name, Image: "holdfast/" + name + ":" + tag}},
 		}},
 	}}
 	_, err := c.kube.AppsV1().Deployments(operator.Namespace).Create(c.Context(), d, metav1.CreateOptions{})
 	c.must(err)
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "holdfast-operator"}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "holdfast-" + name}}
 	_, err = c.kube.CoreV1().ServiceAccounts(operator.Namespace).Create(c.Context(), account, metav1.CreateOptions{})
 	c.must(err)
 }
@@ -114,11 +115,20 @@ func (c clinic) start(config *rest.Config) {
 	c.Helper()
 	_, err := podsim.Start(c.Context(), config, podsim.Playing(func(*corev1.Pod) podsim.Behavior { return podsim.Behavior{} }))
 	c.must(err)
+	c.ready("holdfast-operator", 1)
+}
+
+// ready waits for pods of a Deployment.
+func (c clinic) ready(name string, want int32) {
+	c.Helper()
 	gomega.NewWithT(c.T).Eventually(func() int32 {
-		d, err := c.kube.AppsV1().Deployments(operator.Namespace).Get(c.Context(), "holdfast-operator", metav1.GetOptions{})
+		d, err := c.kube.AppsV1().Deployments(operator.Namespace).Get(c.Context(), name, metav1.GetOptions{})
 		c.must(err)
+		if d.Status.ObservedGeneration < d.Generation {
+			return -1
+		}
 		return d.Status.ReadyReplicas
-	}, "60s", "50ms").Should(gomega.BeEquivalentTo(1))
+	}, "60s", "50ms").Should(gomega.Equal(want))
 }
 
 func (c clinic) lease(holder string, renewed time.Time) {
@@ -152,7 +162,7 @@ func TestDoctor(t *testing.T) {
 	c.expects("nothing installed", 2, absent)
 
 	operator.Install(t, plane)
-	c.deploy()
+	c.deploy("operator", "v1.2.3")
 	gomega.NewWithT(t).Eventually(func() int32 { // or the Deployment itself is new to everybody
 		d, err := kube.AppsV1().Deployments(operator.Namespace).Get(t.Context(), "holdfast-operator", metav1.GetOptions{})
 		c.must(err)
@@ -170,8 +180,35 @@ func TestDoctor(t *testing.T) {
 	if got, want := checks["operator"].Message, "1 of 1 ready, image holdfast/operator:v1.2.3, version v1.2.3"; got != want {
 		t.Errorf("operator: got %q, want %q", got, want)
 	}
+	if got := checks["center"]; got.Result != doctor.OK || !strings.HasPrefix(got.Message, "not installed") {
+		t.Errorf("no center: got %+v", got)
+	}
+	centers(c)
 	brokenBitByBit(c)
 	strangers(c, plane)
+}
+
+// centers come and go.
+func centers(c clinic) {
+	c.Helper()
+	deployments := c.kube.AppsV1().Deployments(operator.Namespace)
+	scale := func(replicas string) {
+		c.Helper()
+		_, err := deployments.Patch(c.Context(), "holdfast-center", "application/merge-patch+json", []byte(`{"spec":{"replicas":`+replicas+`}}`), metav1.PatchOptions{})
+		c.must(err)
+	}
+	c.deploy("center", "v1.2.3")
+	c.ready("holdfast-center", 1)
+	c.expects("with a center", 0, map[string]string{})
+	scale("0")
+	c.ready("holdfast-center", 0)
+	c.expects("a center that is scaled to 0", 2, map[string]string{"center": "PROBLEM Deployment holdfast-system/holdfast-center is scaled to 0, so nobody can look at it"})
+	_, err := deployments.Patch(c.Context(), "holdfast-center", "application/json-patch+json", []byte(`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"holdfast/center:v1.1.0"}]`), metav1.PatchOptions{})
+	c.must(err)
+	scale("1")
+	c.ready("holdfast-center", 1)
+	c.expects("an old center", 2, map[string]string{"center": "PROBLEM it is of version v1.1.0 and the operator of version v1.2.3: what it says about applications may be wrong"})
+	c.must(deployments.Delete(c.Context(), "holdfast-center", metav1.DeleteOptions{}))
 }
 
 func brokenBitByBit(c clinic) {
