@@ -57,11 +57,13 @@ function take(e) {
 async function follow() {
   for (let pause = 500; ; pause = Math.min(pause * 2, 15000)) {
     try {
-      const headers = {Authorization: 'Bearer ' + token};
+      // Without a token, somebody on the way may know who this is: kubectl holdfast ui does.
+      const headers = token ? {Authorization: 'Bearer ' + token} : {};
       if (lastID) headers['Last-Event-ID'] = lastID;
-      const answer = await fetch('/api/v1/stream', {headers});
-      if (answer.status === 401) { sessionStorage.removeItem('token'); location.reload(); return; }
+      const answer = await fetch('api/v1/stream', {headers}); // below this page, wherever that is
+      if (answer.status === 401) { ask(); return; }
       if (!answer.ok) throw new Error((await answer.json()).message);
+      $('main').hidden = false;
       say('Live');
       for await (const e of read(answer.body)) { pause = 500; take(e); }
       say('The stream ended; connecting again', true);
@@ -119,9 +121,21 @@ function table() {
     (those.length > shown ? `; the first ${shown} of ${those.length} are shown` : '');
 }
 
+// ask shows the form, and nothing of what another token may have seen.
+function ask() {
+  say(token ? 'This token is not accepted; use another one' : 'Not connected', Boolean(token));
+  sessionStorage.removeItem('token');
+  token = lastID = '';
+  entries = new Map();
+  draw();
+  $('main').hidden = true;
+  $('login').hidden = false;
+  $('token').value = '';
+  $('token').focus();
+}
+
 function begin() {
   $('login').hidden = true;
-  $('main').hidden = false;
   say('Connecting');
   follow();
 }
@@ -133,4 +147,4 @@ $('login').addEventListener('submit', e => {
   sessionStorage.setItem('token', token);
   begin();
 });
-if (token) begin();
+begin();

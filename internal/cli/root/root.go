@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/completion"
 	"github.com/holdfast-dev/holdfast/internal/cli/doctor"
+	"github.com/holdfast-dev/holdfast/internal/cli/engine"
 	"github.com/holdfast-dev/holdfast/internal/cli/find"
 	"github.com/holdfast-dev/holdfast/internal/cli/history"
 	"github.com/holdfast-dev/holdfast/internal/cli/list"
@@ -24,6 +25,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/status"
 	"github.com/holdfast-dev/holdfast/internal/cli/suspend"
 	"github.com/holdfast-dev/holdfast/internal/cli/tree"
+	"github.com/holdfast-dev/holdfast/internal/cli/ui"
 	"github.com/holdfast-dev/holdfast/internal/cli/version"
 	"github.com/holdfast-dev/holdfast/internal/cli/wait"
 	"github.com/holdfast-dev/holdfast/internal/cli/watch"
@@ -67,6 +69,8 @@ func Command(build string) *cobra.Command {
 		restart.Command(env),
 		scale.Command(env),
 		wait.Command(env),
+		ui.Command(env),
+		engine.Command(env),
 		report.Command(env),
 		doctor.Command(env),
 		version.Command(env),

@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/center/access"
+	"github.com/holdfast-dev/holdfast/internal/center/hub"
+	"github.com/holdfast-dev/holdfast/internal/center/web"
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// said is what a center says, in its own words.
+func said(t *testing.T, more ...web.Informer) []byte {
+	t.Helper()
+	heard := now.Add(-3 * time.Second)
+	body, err := json.Marshal(web.Engine{
+		Version: "v1.2.3", Started: now.Add(-26 * time.Hour), Applications: 12, History: 1, Goroutines: 211, HeapBytes: 61<<20 + 5,
+		Hub:    hub.Stats{Clients: 2, Deliveries: 4711, Snapshots: 9, Resumed: 4, ClosedSlow: 1},
+		Access: access.Stats{TokenReviews: 5, AccessReviews: 60, Cached: 700},
+		Informers: append([]web.Informer{
+			{Resource: "pods", Version: "v1", State: "Live", Since: now.Add(-time.Hour), Objects: 4000, Heard: &heard, Events: 81000, Lists: 1, Cuts: 2},
+			{Resource: "appstacks", Group: "apps.holdfast.dev", Version: "v1alpha1", State: "Live", Since: now.Add(-26 * time.Hour), Objects: 12, Lists: 1},
+			{Resource: "configmaps", Version: "v1", Namespace: "shop", State: "Live", Since: now.Add(-time.Minute), Objects: 3, Lists: 1},
+			{Resource: "gadgets", Group: "example.com", Version: "v1", State: "Forbidden", Since: now.Add(-time.Minute), Message: "the center may not list gadgets.example.com; give its ClusterRole this right"},
+		}, more...),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+func TestAnswer(t *testing.T) {
+	stale := web.Informer{Resource: "nodes", Version: "v1", State: "Stale", Since: now.Add(-time.Minute), Message: "connection refused"}
+	for name, tc := range map[string]struct {
+		format string
+		more   []web.Informer
+		code   int
+	}{
+		"fine.txt":   {format: cli.FormatTable},
+		"stale.txt":  {format: cli.FormatTable, more: []web.Informer{stale}, code: 2},
+		"wide.txt":   {format: cli.FormatWide},
+		"fine.json":  {format: cli.FormatJSON},
+		"stale.yaml": {format: cli.FormatYAML, more: []web.Informer{stale}, code: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			o := options{Output: cli.Output{Format: tc.format}}
+			err := o.answer(said(t, tc.more...), "holdfast-center-1", now, cli.Terminal{Writer: &out})
+			if got := cli.ExitCode(err); got != tc.code {
+				t.Errorf("exit code %d (%v), want %d", got, err, tc.code)
+			}
+			golden.Check(t, name, out.String())
+		})
+	}
+}
+
+// What the center refuses is said in its words.
+func TestGet(t *testing.T) {
+	for name, tc := range map[string]struct {
+		code       int
+		body, want string
+	}{
+		"forbidden": {403, `{"kind":"Error","reason":"Forbidden","message":"the engine is shown to those who may list nodes; ask for that right"}`,
+			"the application center answers 403: the engine is shown to those who may list nodes; ask for that right"},
+		"no center": {502, "<html>", "the application center answers 502: Bad Gateway"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(tc.code)
+				_, _ = w.Write([]byte(tc.body))
+			}))
+			defer server.Close()
+			target, _ := url.Parse(server.URL)
+			_, err := get(t.Context(), through(func(r *http.Request) (*http.Response, error) {
+				r.URL.Scheme, r.URL.Host = target.Scheme, target.Host
+				return http.DefaultTransport.RoundTrip(r)
+			}))
+			if err == nil || err.Error() != tc.want {
+				t.Errorf("got %v, want %s", err, tc.want)
+			}
+		})
+	}
+	_, err := get(t.Context(), through(func(*http.Request) (*http.Response, error) { return nil, errors.New("no pod is ready") }))
+	if err == nil || !strings.HasSuffix(err.Error(), "ask the application center: no pod is ready") {
+		t.Errorf("got %v", err)
+	}
+}
+
+type through func(*http.Request) (*http.Response, error)
+
+func (f through) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

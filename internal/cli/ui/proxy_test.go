@@ -1,0 +1,202 @@
+package ui
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// toCenter sends every request to a server instead of a tunnel, as a user.
+type toCenter struct{ server *httptest.Server }
+
+func (c toCenter) RoundTrip(r *http.Request) (*http.Response, error) {
+	target, err := url.Parse(c.server.URL)
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.URL.Scheme, r.URL.Host = target.Scheme, target.Host
+	if r.Header.Get("Authorization") == "" { // as the transport of a kubeconfig does
+		r.Header.Set("Authorization", "Bearer user")
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// open serves a page in front of a center.
+func open(t *testing.T, center http.HandlerFunc) *proxy {
+	t.Helper()
+	behind := httptest.NewServer(center)
+	t.Cleanup(behind.Close)
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProxy(listener.Addr().String(), toCenter{behind})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- serve(ctx, listener, p) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func ask(t *testing.T, method, address string, header map[string]string) (code int, body string, answer http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, address, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range header {
+		if name == "Host" {
+			r.Host = value
+		}
+		r.Header.Set(name, value)
+	}
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	content, err := io.ReadAll(a.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.StatusCode, string(content), a.Header
+}
+
+// Who may use the port.
+func TestProxy(t *testing.T) {
+	p := open(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Strict-Transport-Security", "max-age=1")
+		w.Header().Set("Set-Cookie", "a=b")
+		fmt.Fprintf(w, "%s %s as %s cookie=%q origin=%q host=%s", r.Method, r.URL, r.Header.Get("Authorization"), r.Header.Get("Cookie"), r.Header.Get("Origin"), r.Host)
+	})
+	_, port, _ := net.SplitHostPort(p.host)
+	page := "GET / as Bearer user cookie=\"\" origin=\"\" host=holdfast-center"
+	for name, tc := range map[string]struct {
+		method, path string
+		header       map[string]string
+		code         int
+		want         string
+	}{
+		"the page":           {path: "/" + p.secret + "/", code: 200, want: page},
+		"its own requests":   {path: "/" + p.secret + "/", header: map[string]string{"Origin": "http://" + p.host}, code: 200, want: page},
+		"the API":            {path: "/" + p.secret + "/api/v1/find?image=a%2Fb", code: 200, want: "GET /api/v1/find?image=a%2Fb as Bearer user"},
+		"a token of others":  {path: "/" + p.secret + "/", header: map[string]string{"Authorization": "Bearer other", "Cookie": "c=d"}, code: 200, want: page},
+		"without the secret": {path: "/", code: 404, want: "open the whole address"},
+		"the API without":    {path: "/api/v1/applications", code: 404, want: "open the whole address"},
+		"another secret":     {path: "/" + strings.Repeat("A", len(p.secret)) + "/", code: 404, want: "open the whole address"},
+		"a secret cut short": {path: "/" + p.secret[:10] + "/", code: 404, want: "open the whole address"},
+		"no slash":           {path: "/" + p.secret, code: 404, want: "open the whole address"},
+		"DNS rebinding":      {path: "/" + p.secret + "/", header: map[string]string{"Host": "evil.example.com:" + port}, code: 421, want: "not the address"},
+		"another name":       {path: "/" + p.secret + "/", header: map[string]string{"Host": "localhost:" + port}, code: 421, want: "not the address"},
+		"another site":       {path: "/" + p.secret + "/", header: map[string]string{"Origin": "https://evil.example.com"}, code: 403, want: "other pages"},
+		"another port":       {path: "/" + p.secret + "/", header: map[string]string{"Origin": "http://127.0.0.1:1"}, code: 403, want: "other pages"},
+		"a file":             {path: "/" + p.secret + "/", header: map[string]string{"Origin": "null"}, code: 403, want: "other pages"},
+		"writing":            {method: http.MethodPost, path: "/" + p.secret + "/api/v1/applications", code: 405, want: "to be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			method := tc.method
+			if method == "" {
+				method = http.MethodGet
+			}
+			code, body, header := ask(t, method, "http://"+p.host+tc.path, tc.header)
+			if code != tc.code || !strings.Contains(body, tc.want) {
+				t.Errorf("got %d %s, want %d %s", code, body, tc.code, tc.want)
+			}
+			if header.Get("Strict-Transport-Security") != "" || header.Get("Set-Cookie") != "" || header.Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("headers of the center: %v", header)
+			}
+		})
+	}
+	if other := newProxy(p.host, nil); other.secret == p.secret || len(p.secret) < 26 {
+		t.Errorf("the secret %s can be guessed", p.secret)
+	}
+}
+
+// A page behind the proxy has no token to ask its user for.
+func TestNotAccepted(t *testing.T) {
+	p := open(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	code, body, _ := ask(t, http.MethodGet, p.url()+"api/v1/stream", nil)
+	if code != http.StatusBadGateway || !strings.Contains(body, `"message":"the center does not accept the token of your kubeconfig; log in again`) {
+		t.Errorf("got %d %s", code, body)
+	}
+}
+
+// What the center says arrives when it is said, and the end of the verb is the end of a stream.
+func TestStream(t *testing.T) {
+	gone := make(chan struct{})
+	p := open(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "event: one\n\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		close(gone)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, p.url()+"api/v1/stream", http.NoBody)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(answer.Body).ReadString('\n'); err != nil || line != "event: one\n" {
+		t.Errorf("got %q, %v", line, err)
+	}
+	_ = answer.Body.Close()
+	select {
+	case <-gone:
+	case <-time.After(10 * time.Second):
+		t.Error("the center still sends to a reader that has gone")
+	}
+}
+
+// The address is in no argument of a program: others can read those.
+func TestBrowse(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	script := "#!/bin/sh\necho \"$*\" >" + dir + "/arguments\nstat -c %a \"$1\" >" + dir + "/mode\ncat \"$1\" >" + dir + "/content\n"
+	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if name, _ := opener("linux"); name != "xdg-open" {
+		t.Fatalf("opener is %s", name)
+	}
+	forget, err := browse(t.Context(), "http://127.0.0.1:1/secret/")
+	if err != nil {
+		t.Skipf("no xdg-open here: %v", err)
+	}
+	read := func(name string) string {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(content))
+	}
+	file := read("arguments")
+	if strings.Contains(file, "secret") || read("mode") != "600" || !strings.Contains(read("content"), "url=http://127.0.0.1:1/secret/") {
+		t.Errorf("arguments %s, mode %s, content %s", file, read("mode"), read("content"))
+	}
+	forget()
+	if _, err := os.Stat(file); err == nil {
+		t.Errorf("%s is still there", file)
+	}
+}
