@@ -163,35 +163,72 @@ func ready(p *corev1.Pod) bool {
 	})
 }
 
-// dial opens one more connection to the center.
-func (t *Tunnel) dial(ctx context.Context) (net.Conn, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err := t.open(ctx); err != nil {
-		return nil, err
-	}
-	t.next++
-	c, err := newConn(t.conn, t.pod, t.next)
-	if err != nil {
-		t.drop() // it is broken; the next one comes through another
-		return nil, fmt.Errorf("forward a port of pod %s/%s: %w", t.namespace, t.pod, err)
-	}
-	return c, nil
-}
+// handshake is how long a center that is there may take to say so.
+const handshake = 10 * time.Second
 
-// Transport sends requests through the tunnel, whatever their URL says.
+// dial opens one more connection to the center. If its pod has gone meanwhile, which often shows
+// only when it is spoken to, another one is looked for, once.
 //
 // The certificate of the center is not checked. By default it makes one itself at every start,
 // which nobody can know; one that somebody gave it is for the name that browsers use. What stands
 // for it here is the way: the kubeconfig says how the API server is known, the API server knows
 // the kubelet, and that one puts the bytes into the network of the very pod that was asked for.
 // TLS inside of it keeps the token from whoever reads along on the node.
+func (t *Tunnel) dial(ctx context.Context) (net.Conn, error) {
+	settings := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true} //nolint:gosec // see above
+	for again := true; ; again = false {
+		in, c, err := t.connect(ctx)
+		if err == nil {
+			talk := tls.Client(c, settings)
+			limited, cancel := context.WithTimeout(ctx, handshake)
+			err = talk.HandshakeContext(limited)
+			cancel()
+			if err == nil {
+				return talk, nil
+			}
+			_ = c.Close()
+			t.lost(in)
+			err = fmt.Errorf("speak to pod %s/%s: %w", t.namespace, c.pod, c.why(err))
+		}
+		if in == nil || !again || ctx.Err() != nil {
+			return nil, err
+		}
+	}
+}
+
+// connect opens a connection in the tunnel, which it opens first if need be. Without a tunnel the
+// first result is nil.
+func (t *Tunnel) connect(ctx context.Context) (httpstream.Connection, *conn, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.open(ctx); err != nil {
+		return nil, nil, err
+	}
+	t.next++
+	in := t.conn
+	c, err := newConn(in, t.pod, t.next)
+	if err != nil {
+		t.drop()
+		return in, nil, fmt.Errorf("forward a port of pod %s/%s: %w", t.namespace, t.pod, err)
+	}
+	return in, c, nil
+}
+
+// lost closes a tunnel that leads nowhere, unless there is another one already.
+func (t *Tunnel) lost(in httpstream.Connection) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conn == in {
+		t.drop()
+	}
+}
+
+// Transport sends requests through the tunnel, whatever their URL says. Each stream has a
+// connection of its own, as it would have without a tunnel.
 func (t *Tunnel) Transport() *http.Transport {
 	return &http.Transport{
-		DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return t.dial(ctx) },
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, //nolint:gosec // see above
-		// Each stream has a connection of its own, as it would have without a tunnel.
-		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: time.Minute,
+		DialTLSContext:  func(ctx context.Context, _, _ string) (net.Conn, error) { return t.dial(ctx) },
+		IdleConnTimeout: time.Minute,
 	}
 }
 
