@@ -15,8 +15,12 @@ var install = sync.OnceValues(func() (time.Duration, error) {
 	if _, err := try("", "apply", "-f", root+"/dist/install.yaml"); err != nil {
 		return 0, err
 	}
-	_, err := try("", "-n", "holdfast-system", "rollout", "status", "deployment/holdfast-operator", "--timeout=60s")
-	return time.Since(start), err
+	if _, err := try("", "-n", "holdfast-system", "rollout", "status", "deployment/holdfast-operator", "--timeout=60s"); err != nil {
+		return 0, err
+	}
+	took := time.Since(start)
+	_, err := try("", "-n", "holdfast-system", "rollout", "status", "deployment/holdfast-center", "--timeout=60s")
+	return took, err
 })
 
 func installed(t *testing.T) {
@@ -29,6 +33,7 @@ func installed(t *testing.T) {
 		if t.Failed() {
 			t.Log(kubectl(t, "-n", "holdfast-system", "get", "pods,events"))
 			t.Log(kubectl(t, "-n", "holdfast-system", "logs", "deployment/holdfast-operator", "--tail=40"))
+			t.Log(kubectl(t, "-n", "holdfast-system", "logs", "-l", "app.kubernetes.io/component=center", "--tail=20"))
 		}
 	})
 	t.Logf("operator was ready %.1f s after apply", took.Seconds())

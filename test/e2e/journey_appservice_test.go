@@ -16,7 +16,7 @@ func TestJourneys(t *testing.T) {
 	for name, journey := range map[string]func(*testing.T, *WithT, string){
 		"Stack": stackLives, "Sample": sampleServes, "Rolling": rollsWithoutLoss, "BrokenImage": brokenImageIsNamed,
 		"Missing": missingOnesArrive, "Kubectl": kubectlWorks, "CloudManager": cloudManagerLives,
-		"Plugin": pluginWorks, "Why": brokenDatabaseIsExplained,
+		"Plugin": pluginWorks, "Why": brokenDatabaseIsExplained, "Center": centerTells,
 	} {
 		t.Run(name, func(t *testing.T) {
 			// Not beside others: a kube-proxy that gets no turn for longer than pods wait

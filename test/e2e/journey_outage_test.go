@@ -83,6 +83,14 @@ func sameFile(a, b string) bool {
 // sees.
 func kill(t *testing.T, part string, sig syscall.Signal) {
 	t.Helper()
+	if err := syscall.Kill(process(t, part), sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// process is the number of the process of a part of our own cluster.
+func process(t *testing.T, part string) int {
+	t.Helper()
 	if data == "" {
 		t.Skip("only on a cluster of our own")
 	}
@@ -91,22 +99,20 @@ func kill(t *testing.T, part string, sig syscall.Signal) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		process := filepath.Dir(file)
+		dir := filepath.Dir(file)
 		line, err := os.ReadFile(file)
 		program, _, _ := strings.Cut(string(line), "\x00")
-		if err != nil || filepath.Base(program) != part || !sameFile(process+"/root/run/holdfast/cluster.json", data+"/cluster.json") {
+		if err != nil || filepath.Base(program) != part || !sameFile(dir+"/root/run/holdfast/cluster.json", data+"/cluster.json") {
 			continue
 		}
-		pid, err := strconv.Atoi(filepath.Base(process))
+		pid, err := strconv.Atoi(filepath.Base(dir))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := syscall.Kill(pid, sig); err != nil {
-			t.Fatal(err)
-		}
-		return
+		return pid
 	}
 	t.Fatalf("no %s of %s runs", part, data)
+	return 0
 }
 
 // outage is how long the API server is away; the usual run takes the short one.

@@ -39,7 +39,7 @@ func init() {
 }
 
 // withoutExamples are the pages that are about commands, not about objects.
-var withoutExamples = []string{"causes.md", "plan.md", "plugin.md", "why.md"}
+var withoutExamples = []string{"causes.md", "center.md", "plan.md", "plugin.md", "why.md"}
 
 // follows applies every example of a page as it is, in order; each application becomes
 // ready, or says what the cluster lacks.
