@@ -59,7 +59,7 @@ func (c *Client) Run(ctx context.Context) error {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
-	wait, base := firstWait, firstWait
+	wait, cut := firstWait, false
 	for {
 		retry, err := c.once(ctx)
 		if ctx.Err() != nil {
@@ -72,8 +72,9 @@ func (c *Client) Run(ctx context.Context) error {
 			c.Down(err)
 		}
 		if retry > 0 {
-			// It was connected: whatever comes next is a first failure.
-			wait, base = retry, retry
+			// It was connected: whatever comes next is a first failure. Of a replica that has
+			// crashed the Service learns a moment later, so that one is no reason to wait longer.
+			wait, cut = retry, true
 		}
 		timer := c.Clock.NewTimer(wait/2 + rand.N(wait/2+1))
 		select {
@@ -82,7 +83,10 @@ func (c *Client) Run(ctx context.Context) error {
 			timer.Stop()
 			return ctx.Err()
 		}
-		wait = min(max(2*wait, base), maxWait)
+		if !cut {
+			wait = min(2*wait, maxWait)
+		}
+		cut = false
 	}
 }
 
