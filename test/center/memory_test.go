@@ -82,7 +82,7 @@ func TestMemory(t *testing.T) {
 
 // recommended are the settings that the container of the center should have: with them garbage is
 // at most half of what is held, and a first list of everything does not leave it large.
-var recommended = []string{"GOGC=50", "GOMEMLIMIT=225MiB"}
+var recommended = []string{"GOGC=50", "GOMEMLIMIT=450MiB"}
 
 var holders = []string{holdCenter, holdWhole, holdTrimmed}
 
@@ -117,7 +117,7 @@ func mib(bytes uint64) string { return fmt.Sprintf("%.0f MiB", float64(bytes)/(1
 func collectors(t *testing.T, config *rest.Config, applications int) {
 	t.Helper()
 	t.Logf("%-38s %8s %8s %8s", "settings", "RSS", "peak", "live in")
-	for _, env := range [][]string{{"GOGC=100"}, {"GOGC=50"}, {"GOGC=100", "GOMEMLIMIT=225MiB"}} {
+	for _, env := range [][]string{{"GOGC=100"}, {"GOGC=50"}, {"GOGC=100", "GOMEMLIMIT=450MiB"}} {
 		t.Run(fmt.Sprint(env), func(t *testing.T) {
 			h := hold(t, config, holdCenter, env...)
 			got := h.settled(func(now held) bool { return now.Applications == applications })

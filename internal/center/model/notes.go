@@ -1,6 +1,7 @@
 package model
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/center/store"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/fields"
+	"github.com/holdfast-dev/holdfast/internal/redact"
 )
 
 // record writes into the diary of applications what became of an object of theirs.
@@ -76,9 +78,17 @@ func isMade(obj runtime.Object) bool {
 	return false
 }
 
-// declared leaves out what only reports.
+// declared leaves out what only reports, and values that may be secret: who reads the history may
+// not be who may read the object.
 func declared(all []fields.Field) []fields.Field {
-	return slices.DeleteFunc(all, func(f fields.Field) bool { return f.Path == "status" || strings.HasPrefix(f.Path, "status.") })
+	all = slices.DeleteFunc(all, func(f fields.Field) bool { return f.Path == "status" || strings.HasPrefix(f.Path, "status.") })
+	for i := range all {
+		f := &all[i]
+		if !reflect.DeepEqual(redact.At(f.Path, f.Old), f.Old) || !reflect.DeepEqual(redact.At(f.Path, f.New), f.New) {
+			f.Redacted, f.Old, f.New = true, nil, nil
+		}
+	}
+	return all
 }
 
 func content(obj runtime.Object) map[string]any {
