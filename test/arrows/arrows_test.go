@@ -74,6 +74,8 @@ var arrows = map[[2]string]bool{
 	{"internal/redact", "sigs.k8s.io/controller-runtime/client"}:              true,
 	{"internal/cli/plan", ours + "internal/kinds"}:                            false,
 	{"internal/cli/plan", ours + "internal/controller/appstack"}:              true,
+	{"internal/cli/engine", ours + "internal/cli/look"}:                       false,
+	{"internal/cli/engine", ours + "internal/apply"}:                          true,
 	{"internal/cli/why", ours + "engine"}:                                     true,
 	{"cmd/operator", ours + "engine"}:                                         false,
 	{"cmd/operator", ours + "internal/controller/appservice"}:                 false,

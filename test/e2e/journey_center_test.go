@@ -207,12 +207,12 @@ func dialFrom(namespace string) func(context.Context, string, string) (net.Conn,
 		if err != nil {
 			return nil, err
 		}
-		defer here.Close()
+		defer func() { _ = here.Close() }()
 		there, err := os.Open(namespace)
 		if err != nil {
 			return nil, err
 		}
-		defer there.Close()
+		defer func() { _ = there.Close() }()
 		if err := setns(there); err != nil {
 			return nil, err
 		}

@@ -70,7 +70,7 @@ func ask(t *testing.T, method, address string, header map[string]string) (code i
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.Body.Close()
+	defer func() { _ = a.Body.Close() }()
 	content, err := io.ReadAll(a.Body)
 	if err != nil {
 		t.Fatal(err)
