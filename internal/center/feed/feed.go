@@ -26,11 +26,11 @@ func Topic(ref model.Ref) string { return "application/" + ref.String() }
 
 // Ref is the application that a topic is about.
 func Ref(topic string) (model.Ref, bool) {
-	parts := strings.Split(topic, "/")
-	if len(parts) != 4 || parts[0] != "application" {
+	rest, ok := strings.CutPrefix(topic, "application/")
+	if !ok {
 		return model.Ref{}, false
 	}
-	return model.Ref{Kind: parts[1], Namespace: parts[2], Name: parts[3]}, true
+	return model.ParseRef(rest)
 }
 
 // Names of events.

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +26,20 @@ import (
 type Ref struct{ Kind, Namespace, Name string }
 
 func (r Ref) String() string { return r.Kind + "/" + r.Namespace + "/" + r.Name }
+
+// ParseRef reads what String wrote.
+func ParseRef(text string) (Ref, bool) {
+	parts := strings.Split(text, "/")
+	if len(parts) != 3 {
+		return Ref{}, false
+	}
+	return Ref{Kind: parts[0], Namespace: parts[1], Name: parts[2]}, true
+}
+
+// Compare puts applications in the order of namespaces, names and kinds.
+func (r Ref) Compare(other Ref) int {
+	return cmp.Or(cmp.Compare(r.Namespace, other.Namespace), cmp.Compare(r.Name, other.Name), cmp.Compare(r.Kind, other.Kind))
+}
 
 // IsOurs says whether the operator runs it.
 func (r Ref) IsOurs() bool { return r.Kind != view.KindHelmRelease && r.Kind != view.KindGroup }
@@ -68,6 +83,9 @@ type Model struct {
 	dirty map[Ref]bool
 	due   map[Ref]time.Time // when to look again although nothing happens
 	in    map[string]int    // how many there are in a namespace
+	// sorted are all of them in their order, for readers, who may keep it; nil when it has to be
+	// made anew.
+	sorted []*Record
 }
 
 // New makes a model of nothing.
@@ -137,14 +155,10 @@ func (m *Model) Refresh() {
 		}
 	}
 	m.mu.Unlock()
-	slices.SortFunc(refs, compareRefs)
+	slices.SortFunc(refs, Ref.Compare)
 	for _, ref := range slices.Compact(refs) {
 		m.refresh(ref, now)
 	}
-}
-
-func compareRefs(a, b Ref) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 }
 
 func (m *Model) refresh(ref Ref, now time.Time) {
@@ -161,6 +175,7 @@ func (m *Model) refresh(ref Ref, now time.Time) {
 			m.due[ref] = after.Again
 		}
 	}
+	m.resort(before, after)
 	count := m.in[ref.Namespace]
 	switch {
 	case before == nil && after != nil:
@@ -183,6 +198,24 @@ func (m *Model) refresh(ref Ref, now time.Time) {
 	if m.Published != nil {
 		m.Published(before, after)
 	}
+}
+
+// resort keeps the order up to date: most changes only put one record in the place of another.
+func (m *Model) resort(before, after *Record) {
+	if m.sorted == nil || before == nil && after == nil {
+		return
+	}
+	if before == nil || after == nil {
+		m.sorted = nil
+		return
+	}
+	i, ok := slices.BinarySearchFunc(m.sorted, after.Ref, func(r *Record, ref Ref) int { return r.Ref.Compare(ref) })
+	if !ok {
+		m.sorted = nil
+		return
+	}
+	m.sorted = slices.Clone(m.sorted)
+	m.sorted[i] = after
 }
 
 // Touch looks at applications again.
@@ -226,14 +259,21 @@ func (m *Model) Get(ref Ref) *Record {
 	return m.apps[ref]
 }
 
-// All are all applications, by namespace and name.
+// All are all applications, by namespace and name. Nobody changes the list.
 func (m *Model) All() []*Record {
 	m.mu.RLock()
-	out := make([]*Record, 0, len(m.apps))
+	out := m.sorted
+	m.mu.RUnlock()
+	if out != nil {
+		return out
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out = make([]*Record, 0, len(m.apps))
 	for _, r := range m.apps {
 		out = append(out, r)
 	}
-	m.mu.RUnlock()
-	slices.SortFunc(out, func(a, b *Record) int { return compareRefs(a.Ref, b.Ref) })
+	slices.SortFunc(out, func(a, b *Record) int { return a.Ref.Compare(b.Ref) })
+	m.sorted = out
 	return out
 }

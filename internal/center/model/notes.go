@@ -30,7 +30,7 @@ func (m *Model) record(c store.Change, refs []Ref) {
 	if !ok {
 		return
 	}
-	slices.SortFunc(refs, compareRefs)
+	slices.SortFunc(refs, Ref.Compare)
 	for _, ref := range slices.Compact(refs) {
 		m.Diary.Write(ref.String(), e)
 	}

@@ -103,10 +103,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		out.Counts[string(rec.Health)]++
 	}
 	slices.SortStableFunc(all, orders[cmp.Or(q.order, "name")])
-	begin := 0
-	if q.after != "" { // an application that went meanwhile begins the page anew
-		begin = slices.IndexFunc(all, func(rec *model.Record) bool { return rec.Ref.String() == q.after }) + 1
-	}
+	begin := q.begin(all)
 	page := all[begin:min(begin+q.limit, len(all))]
 	if begin+q.limit < len(all) {
 		out.Continue = page[len(page)-1].Ref.String()
@@ -119,6 +116,25 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		out.Items = append(out.Items, Item{Summary: answer.SummaryOf(rec.View, rec.Created), Why: s.firstCause(v, rec)})
 	}
 	write(w, http.StatusOK, out)
+}
+
+// begin is where the page begins: after the application that the last one ended with. One that went
+// meanwhile still has its place among names; in another order nobody knows it, and it begins anew.
+func (q query) begin(all []*model.Record) int {
+	last, ok := model.ParseRef(q.after)
+	if !ok {
+		return 0
+	}
+	if i := slices.IndexFunc(all, func(r *model.Record) bool { return r.Ref == last }); i >= 0 {
+		return i + 1
+	}
+	if cmp.Or(q.order, "name") != "name" {
+		return 0
+	}
+	if i := slices.IndexFunc(all, func(r *model.Record) bool { return r.Ref.Compare(last) > 0 }); i >= 0 {
+		return i
+	}
+	return len(all)
 }
 
 // visible are the applications that match and that the caller may see.
