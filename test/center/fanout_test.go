@@ -347,25 +347,32 @@ func (h *hall) reconnects(t *testing.T, clients int) {
 		}
 		return nil
 	})
-	events, err := log.Since(t.Context(), h.plane.Config, from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reviews, others := 0, 0
-	for i := range events {
-		switch e := &events[i]; {
-		case e.UserAgent != centerAgent || e.Stage != "ResponseComplete":
-		case strings.Contains(e.RequestURI, "reviews"):
-			reviews++
-		default:
-			others++
-			t.Logf("%s %s", e.Verb, e.RequestURI)
-		}
-	}
+	others, reviews := h.asked(t, log, from)
 	mu.Lock()
 	defer mu.Unlock()
 	t.Logf("%d clients came back: %d resumed, %d snapshots, %d requests to the API server and %d questions about rights", clients, clients, snapshots, others, reviews)
 	if others > 0 || snapshots > 0 {
 		t.Errorf("%d requests, %d snapshots", others, snapshots)
 	}
+}
+
+// asked is what the center has asked of the API server: requests, and questions about rights. A
+// watch that ends was there before.
+func (h *hall) asked(t *testing.T, log *audit.Log, from audit.Position) (requests, reviews int) {
+	t.Helper()
+	events, err := log.Since(t.Context(), h.plane.Config, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range events {
+		switch e := &events[i]; {
+		case e.UserAgent != centerAgent || e.Stage != "ResponseComplete":
+		case strings.Contains(e.RequestURI, "reviews"):
+			reviews++
+		case !strings.Contains(e.RequestURI, "watch=true"):
+			requests++
+			t.Logf("%s %s", e.Verb, e.RequestURI)
+		}
+	}
+	return requests, reviews
 }

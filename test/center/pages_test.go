@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -66,20 +65,7 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s: p99 is %s, more than %s", tc.name, ms(p99), ms(limit))
 		}
 	}
-	events, err := log.Since(t.Context(), h.plane.Config, from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reviews, others := 0, 0
-	for i := range events {
-		switch e := &events[i]; {
-		case e.UserAgent != centerAgent || e.Stage != "ResponseComplete":
-		case strings.Contains(e.RequestURI, "reviews"):
-			reviews++
-		case !strings.Contains(e.RequestURI, "watch=true"):
-			others++
-		}
-	}
+	others, reviews := h.asked(t, log, from)
 	t.Logf("800 requests cost the API server %d requests and %d questions about rights", others, reviews)
 	if others > 0 {
 		t.Errorf("%d requests", others)
