@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -59,7 +57,7 @@ func TestStories(t *testing.T) {
 	w.BecomesReady(shop)
 	w.BecomesReady(other)
 	p := &person{World: w, kubeconfig: kubeconfig, shop: shop}
-	p.playKubelet()
+	p.kubelet = w.PlayKubelet(twoLines)
 	t.Run("once", p.once)
 	t.Run("follow", p.follow)
 	t.Run("wrong", p.wrong)
@@ -74,32 +72,13 @@ type person struct {
 	kubelet    *httptest.Server
 }
 
-// playKubelet makes the node one whose kubelet has logs.
-func (p *person) playKubelet() {
-	p.kubelet = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// /containerLogs/NAMESPACE/POD/CONTAINER
-		parts := strings.Split(r.URL.Path, "/")
-		if len(parts) != 5 || parts[1] != "containerLogs" || r.URL.Query().Get("timestamps") != "true" {
-			http.NotFound(w, r)
-			return
-		}
-		fmt.Fprintf(w, "2026-01-02T03:04:05.1Z %s begins\n2026-01-02T03:04:05.2Z %s works, tail %s\n", parts[3], parts[4], r.URL.Query().Get("tailLines"))
-		if r.URL.Query().Get("follow") == "true" {
-			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		}
-	}))
-	p.Cleanup(p.kubelet.Close)
-	_, port, err := net.SplitHostPort(p.kubelet.Listener.Addr().String())
-	p.Expect(err).NotTo(HaveOccurred())
-	n, err := strconv.ParseInt(port, 10, 32)
-	p.Expect(err).NotTo(HaveOccurred())
-	var nodes corev1.NodeList
-	p.Expect(p.List(p.Context(), &nodes)).To(Succeed())
-	node := &nodes.Items[0]
-	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
-	node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(n)
-	p.Expect(p.Status().Update(p.Context(), node)).To(Succeed())
+// twoLines are what each container has written.
+func twoLines(w http.ResponseWriter, r *http.Request, pod, container string) {
+	if r.URL.Query().Get("timestamps") != "true" {
+		http.NotFound(w, r)
+		return
+	}
+	fmt.Fprintf(w, "2026-01-02T03:04:05.1Z %s begins\n2026-01-02T03:04:05.2Z %s works, tail %s\n", pod, container, r.URL.Query().Get("tailLines"))
 }
 
 // output is safe to look at while somebody writes.
