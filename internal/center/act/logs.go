@@ -38,6 +38,8 @@ type LogOptions struct {
 	Since time.Duration
 	// Limits that are 0 are those of DefaultLogLimits.
 	Limits LogLimits
+	// RecheckEvery is how often the right to follow is asked for again; 0 means the default.
+	RecheckEvery time.Duration
 }
 
 func (o LogOptions) check() error {
@@ -69,6 +71,12 @@ func (c *Caller) Logs(ctx context.Context, ref Ref, o LogOptions, out logs.Out) 
 	if err != nil {
 		return failed(readsLogs, ref, err)
 	}
+	asked := ctx
+	if o.Follow {
+		var end context.CancelCauseFunc
+		ctx, end = c.whileAllowed(ctx, pods, ref.Namespace, o.RecheckEvery)
+		defer end(nil)
+	}
 	b := newBounded(ctx, out, o.Limits)
 	if ref.Kind == "Pod" {
 		err = logs.OfPod(ctx, c.client, pods, ref.Namespace, ref.Name, o.shared(b.limits), b)
@@ -81,7 +89,11 @@ func (c *Caller) Logs(ctx context.Context, ref Ref, o LogOptions, out logs.Out) 
 		}
 		err = logs.OfApplication(ctx, c.client, pods, app, o.shared(b.limits), b)
 	}
+	var taken *Error
 	switch {
+	case asked.Err() == nil && errors.As(context.Cause(ctx), &taken):
+		out.Say(taken.Message)
+		return taken
 	case err == nil, ctx.Err() != nil:
 		return nil //nolint:nilerr // the end of the context is that of the logs
 	case errors.Is(err, errFull):

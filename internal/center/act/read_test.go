@@ -5,17 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,32 +22,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/center/act"
 )
 
-// playKubelet makes the node one whose kubelet has logs: two lines of each container, and then
-// nothing more, or without an end if the tail is 7.
-func (w *world) playKubelet() {
-	kubelet := httptest.NewTLSServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		parts := strings.Split(r.URL.Path, "/") // /containerLogs/NAMESPACE/POD/CONTAINER
-		q := r.URL.Query()
-		fmt.Fprintf(out, "2026-01-02T03:04:05.1Z begins\n2026-01-02T03:04:05.2Z %s, tail %s previous %s\n", parts[4], q.Get("tailLines"), q.Get("previous"))
-		for q.Get("tailLines") == "7" && r.Context().Err() == nil {
-			fmt.Fprintf(out, "2026-01-02T03:04:05.3Z %s\n", strings.Repeat("x", 1000))
-		}
-		if q.Get("follow") == "true" {
-			_ = http.NewResponseController(out).Flush()
-			<-r.Context().Done()
-		}
-	}))
-	w.Cleanup(kubelet.Close)
-	_, port, err := net.SplitHostPort(kubelet.Listener.Addr().String())
-	w.Expect(err).NotTo(HaveOccurred())
-	n, err := strconv.ParseInt(port, 10, 32)
-	w.Expect(err).NotTo(HaveOccurred())
-	var nodes corev1.NodeList
-	w.Expect(w.List(w.Context(), &nodes)).To(Succeed())
-	node := &nodes.Items[0]
-	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
-	node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(n)
-	w.Expect(w.Status().Update(w.Context(), node)).To(Succeed())
+// twoLines are what each container has written, or lines without an end if the tail is 7.
+func twoLines(out http.ResponseWriter, r *http.Request, _, container string) {
+	q := r.URL.Query()
+	fmt.Fprintf(out, "2026-01-02T03:04:05.1Z begins\n2026-01-02T03:04:05.2Z %s, tail %s previous %s\n", container, q.Get("tailLines"), q.Get("previous"))
+	for q.Get("tailLines") == "7" && r.Context().Err() == nil {
+		fmt.Fprintf(out, "2026-01-02T03:04:05.3Z %s\n", strings.Repeat("x", 1000))
+	}
 }
 
 // output is safe to look at while somebody writes.
@@ -71,7 +50,7 @@ func (o *output) text() string {
 }
 
 func logsOfPods(w *world) {
-	w.playKubelet()
+	w.PlayKubelet(twoLines)
 	w.stack("logged", first)
 	ref, ctx := w.ref("AppStack", "logged"), w.Context()
 	var pods corev1.PodList
@@ -102,6 +81,24 @@ func logsOfPods(w *world) {
 	fails(w, w.reader.Logs(ctx, ref, act.LogOptions{Component: "webb"}, act.Text(&out, false)), act.Invalid, 422, "it has db, web")
 	w.boundedLogs(ref)
 	w.followedLogs(ref, pods.Items[0].Name)
+	w.takenLogs(ref)
+}
+
+// takenLogs takes the right away from somebody who follows.
+func (w *world) takenLogs(ref act.Ref) {
+	former := w.caller("former", read...)
+	var out output
+	ended := make(chan error, 1)
+	go func() {
+		ended <- former.Logs(w.Context(), ref, act.LogOptions{Follow: true, RecheckEvery: 100 * time.Millisecond}, act.Text(&out, false))
+	}()
+	w.Eventually(out.text, "20s", "20ms").Should(ContainSubstring(", tail "))
+	w.Consistently(ended, "500ms").ShouldNot(Receive(), "who may follow is cut off")
+	w.Expect(w.Delete(w.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "former"}})).To(Succeed())
+	var err error
+	w.Eventually(ended, "10s").Should(Receive(&err))
+	fails(w, err, act.Forbidden, 403, "you may not get pods/log in namespace "+w.NS+" any more")
+	w.Expect(out.text()).To(HaveSuffix("# " + err.Error() + "\n"))
 }
 
 // boundedLogs reads a container that never stops writing.
