@@ -6,7 +6,10 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 
 	"github.com/holdfast-dev/holdfast/internal/center/access"
 	"github.com/holdfast-dev/holdfast/internal/center/act"
@@ -21,7 +24,7 @@ type Center struct {
 	*Core
 	Hub      *hub.Hub
 	Reviewer *access.Reviewer
-	server   *web.Server
+	handler  http.Handler
 }
 
 // NewCenter puts a center together. It does nothing before Run.
@@ -43,15 +46,36 @@ func NewCenter(o Options, a access.Options, h hub.Options, version string) (*Cen
 	f = feed.New(core.Model, r)
 	c := &Center{Core: core, Reviewer: reviewer, Hub: hub.New(f, clock.RealClock{}, h)}
 	f.Into(c.Hub)
-	c.server = &web.Server{
+	server := &web.Server{
 		Model: core.Model, Store: core.Store, Registry: core.Registry, Diary: core.Diary, Hub: c.Hub, Rights: r, Reviewer: reviewer, Callers: act.NewCallers(o.Clock),
 		Version: version, Started: o.Clock.Now(),
 	}
+	metrics, err := guarded(o.Config, server.Metrics())
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
+	mux.Handle("/", server.Handler())
+	c.handler = mux
 	return c, nil
 }
 
-// Handler is the HTTP API.
-func (c *Center) Handler() http.Handler { return c.server.Handler() }
+// guarded lets those through who may get the address, as the API server says.
+func guarded(config *rest.Config, next http.Handler) (http.Handler, error) {
+	over, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := filters.WithAuthenticationAndAuthorization(config, over)
+	if err != nil {
+		return nil, fmt.Errorf("check who reads metrics: %w", err)
+	}
+	return filter(logr.Discard(), next)
+}
+
+// Handler is the HTTP API, the page and the metrics.
+func (c *Center) Handler() http.Handler { return c.handler }
 
 // Run runs everything until the context ends.
 func (c *Center) Run(ctx context.Context) {

@@ -105,55 +105,54 @@ func may(verbs string, group string, resources ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: strings.Split(verbs, ","), APIGroups: []string{group}, Resources: resources}
 }
 
-var everything = []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
+var everything = []rbacv1.PolicyRule{
+	{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}, {Verbs: []string{"*"}, NonResourceURLs: []string{"*"}},
+}
 
-// get asks, and reads the answer into out.
-func (h *house) get(token, path string, out any) int {
+// do asks for something, and returns what is answered.
+func (h *house) do(method, token, path, body string) (int, []byte) {
 	h.Helper()
-	req, err := http.NewRequestWithContext(h.Context(), http.MethodGet, h.url+path, http.NoBody)
+	req, err := http.NewRequestWithContext(h.Context(), method, h.url+path, strings.NewReader(body))
 	if err != nil {
 		h.Fatal(err)
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		h.Fatal(err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		h.Fatal(err)
-	}
-	if out != nil && answer.StatusCode == http.StatusOK {
-		if err := json.Unmarshal(body, out); err != nil {
-			h.Fatalf("%s: %v\n%s", path, err, body)
-		}
-	}
-	if answer.StatusCode != http.StatusOK {
-		h.Logf("%s: %d %s", path, answer.StatusCode, strings.TrimSpace(string(body)))
-	}
-	return answer.StatusCode
-}
-
-// post wants something to be done.
-func (h *house) post(token, path, body string) int {
-	h.Helper()
-	req, err := http.NewRequestWithContext(h.Context(), http.MethodPost, h.url+path, strings.NewReader(body))
-	if err != nil {
-		h.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(req)
 	if err != nil {
 		h.Fatal(err)
 	}
 	defer func() { _ = answer.Body.Close() }()
-	text, _ := io.ReadAll(answer.Body)
-	h.Logf("%s %s: %d %s", path, body, answer.StatusCode, strings.TrimSpace(string(text)))
-	return answer.StatusCode
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return answer.StatusCode, text
+}
+
+// get asks, and reads the answer into out.
+func (h *house) get(token, path string, out any) int {
+	h.Helper()
+	code, body := h.do(http.MethodGet, token, path, "")
+	if out != nil && code == http.StatusOK {
+		if err := json.Unmarshal(body, out); err != nil {
+			h.Fatalf("%s: %v\n%s", path, err, body)
+		}
+	}
+	if code != http.StatusOK {
+		h.Logf("%s: %d %s", path, code, strings.TrimSpace(string(body)))
+	}
+	return code
+}
+
+// post wants something to be done.
+func (h *house) post(token, path, body string) int {
+	h.Helper()
+	code, text := h.do(http.MethodPost, token, path, body)
+	h.Logf("%s %s: %d %s", path, body, code, strings.TrimSpace(string(text)))
+	return code
 }
 
 // follow keeps a stream open until the test ends.
@@ -324,6 +323,14 @@ func TestAPI(t *testing.T) {
 		var e web.Engine
 		if code := h.get(admin, "/api/v1/engine", &e); code != 200 || e.Applications == 0 || len(e.Informers) < 20 || e.Hub.Clients != 2 {
 			t.Errorf("%d: %+v", code, e)
+		}
+	})
+	t.Run("metrics", func(t *testing.T) {
+		for who, want := range map[string]int{"": 401, tenant: 403, admin: 200} {
+			code, text := h.do(http.MethodGet, who, "/metrics", "")
+			if code != want || want == 200 && !strings.Contains(string(text), "\nholdfast_center_stream_clients 2\n") {
+				t.Errorf("%d, want %d: %s", code, want, text)
+			}
 		}
 	})
 	if err := w.Delete(t.Context(), app); err != nil {
