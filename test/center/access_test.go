@@ -3,9 +3,12 @@ package center
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +36,7 @@ var resourceOf = map[string][2]string{
 	"AppStack": {appsapi.GroupVersion.Group, "appstacks"}, "Deployment": {"apps", "deployments"}, "StatefulSet": {"apps", "statefulsets"},
 	"ReplicaSet": {"apps", "replicasets"}, "Pod": {"", "pods"}, "Service": {"", "services"}, "PersistentVolumeClaim": {"", "persistentvolumeclaims"},
 	"PersistentVolume": {"", "persistentvolumes"}, "ConfigMap": {"", "configmaps"}, "Secret": {"", "secrets"}, "PodDisruptionBudget": {"policy", "poddisruptionbudgets"},
-	"ServiceAccount": {"", "serviceaccounts"}, "Node": {"", "nodes"},
+	"ServiceAccount": {"", "serviceaccounts"}, "Node": {"", "nodes"}, "log of a Pod": {"", "pods/log"},
 }
 
 // thing is an object that somebody was shown, in which way and of the application of which
@@ -48,24 +51,42 @@ type visitor struct {
 }
 
 // can is what kubectl auth can-i says.
-func (v *visitor) can(t *testing.T, kind, namespace string) bool {
+func (v *visitor) can(t *testing.T, verb, kind, namespace string) bool {
 	t.Helper()
 	r, ok := resourceOf[kind]
 	if !ok {
 		t.Fatalf("nobody knows what to ask about a %s", kind)
 	}
-	key := r[0] + "/" + r[1] + "/" + namespace
+	key := strings.Join([]string{verb, r[0], r[1], namespace}, " ")
 	if yes, ok := v.may[key]; ok {
 		return yes
 	}
+	resource, part, _ := strings.Cut(r[1], "/")
 	review, err := v.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: r[0], Resource: r[1], Namespace: namespace}},
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: verb, Group: r[0], Resource: resource, Subresource: part, Namespace: namespace,
+		}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	v.may[key] = review.Status.Allowed
 	return v.may[key]
+}
+
+// sees is what a user should be shown, if kubectl auth can-i is right.
+func (v *visitor) sees(t *testing.T, x thing) bool {
+	t.Helper()
+	switch x.way {
+	case "object":
+		return v.can(t, "get", x.kind, x.namespace)
+	case "logs": // kubectl reads the pod first, too
+		return v.can(t, "get", x.kind, x.namespace) && v.can(t, "get", "log of a Pod", x.namespace)
+	case "find":
+		return v.can(t, "list", x.kind, x.namespace)
+	}
+	// An application has to be seen before anything of it is.
+	return v.can(t, "list", x.kind, x.namespace) && v.can(t, "list", "AppStack", x.of)
 }
 
 // TestAccess lets users with rights at random look in every way, and holds what they are shown
@@ -78,6 +99,9 @@ func TestAccess(t *testing.T) {
 	s := stage.New(t, stage.ByTag(map[string]podsim.Behavior{"crash": podsim.CrashLoop(3)}), operator.Options{Fast: true})
 	w := s.World(t)
 	h := open(t, s.Plane.Config, access.Options{})
+	w.PlayKubelet(func(out http.ResponseWriter, _ *http.Request, pod, _ string) {
+		_, _ = fmt.Fprintf(out, "2026-01-02T03:04:05.1Z %s works\n", pod)
+	})
 	namespaces := []string{w.NS}
 	for range 3 {
 		namespaces = append(namespaces, testutil.Namespace(t, s.Plane.Config))
@@ -94,7 +118,11 @@ func TestAccess(t *testing.T) {
 	admin := h.user("admin", w.NS, map[string][]rbacv1.PolicyRule{"": everything})
 	var all map[thing]bool
 	eventually(t, 60*time.Second, func() error {
+		before := all
 		all = h.shown(t, admin, namespaces)
+		if len(all) != len(before) {
+			return fmt.Errorf("%d and then %d are shown: things are still happening", len(before), len(all))
+		}
 		ways := map[string]int{}
 		for x := range all {
 			ways[x.way]++
@@ -104,15 +132,16 @@ func TestAccess(t *testing.T) {
 		}
 		return nil
 	})
+	h.read(t, all, admin, maps.Clone(all))
 	random := rand.New(rand.NewPCG(*seed, 0)) //nolint:gosec // the same every time
 	checked, shown, wrong := 0, 0, 0
 	for i := range users {
 		v := h.visitor(t, random, s.Plane.Config, fmt.Sprint("user-", i), namespaces)
 		got := h.shown(t, v.token, namespaces)
+		h.read(t, got, v.token, all)
 		for x := range all {
 			checked++
-			// An application has to be seen before anything of it is.
-			want := v.can(t, x.kind, x.namespace) && (x.way == "find" || v.can(t, "AppStack", x.of))
+			want := v.sees(t, x)
 			if got[x] {
 				shown++
 			}
@@ -127,7 +156,8 @@ func TestAccess(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d users, %d objects in %d ways: %d answers, %d of them yes; mismatches with kubectl auth can-i: %d", users, len(all), 6, checked, shown, wrong)
+	t.Logf("%d users, %d objects in %d ways: %d answers, %d of them yes; mismatches with kubectl auth can-i: %d", users, len(all), 8, checked, shown, wrong)
+	t.Run("canaries", func(t *testing.T) { h.canaries(t, w.On(t), admin) })
 	if os.Getenv("HOLDFAST_LONG") != "" {
 		h.taken(t, w.NS)
 	}
@@ -166,9 +196,11 @@ func (h *house) visitor(t *testing.T, random *rand.Rand, config *rest.Config, na
 		if ns == "" {
 			share = 10
 		}
-		for kind, r := range resourceOf {
+		for _, kind := range slices.Sorted(maps.Keys(resourceOf)) { // the same every time
+			r := resourceOf[kind]
 			if random.IntN(100) < share || kind == "AppStack" && ns != "" && random.IntN(4) > 0 {
-				rules[ns] = append(rules[ns], may("get,list", r[0], r[1]))
+				verbs := []string{"get,list", "get,list", "get", "list"}
+				rules[ns] = append(rules[ns], may(verbs[random.IntN(len(verbs))], r[0], r[1]))
 			}
 		}
 	}
@@ -220,6 +252,34 @@ func (h *house) shown(t *testing.T, token string, namespaces []string) map[thing
 	}
 	h.streamed(t, out, token, topics)
 	return out
+}
+
+// read asks for each object of trees by its name, and for what pods write.
+func (h *house) read(t *testing.T, out map[thing]bool, token string, all map[thing]bool) {
+	t.Helper()
+	code := func(path string) int {
+		c, body := h.do(http.MethodGet, token, path, "")
+		if c != 200 && c != 403 {
+			t.Fatalf("%s: %d %s", path, c, body)
+		}
+		return c
+	}
+	for x := range all {
+		if x.way != "tree" {
+			continue
+		}
+		r := resourceOf[x.kind]
+		q := url.Values{"group": {r[0]}, "namespace": {x.namespace}}
+		if x.kind == "AppStack" {
+			q.Set("version", appsapi.GroupVersion.Version)
+		}
+		if code("/api/v1/objects/"+r[1]+"/"+x.name+"?"+q.Encode()) == 200 {
+			out[thing{"object", x.of, x.kind, x.namespace, x.name}] = true
+		}
+		if x.kind == "Pod" && code("/api/v1/logs/Pod/"+x.namespace+"/"+x.name) == 200 {
+			out[thing{"logs", x.of, x.kind, x.namespace, x.name}] = true
+		}
+	}
 }
 
 func (h *house) streamed(t *testing.T, out map[thing]bool, token string, topics []string) {

@@ -129,7 +129,7 @@ func expectEngine(t *testing.T, g *WithT, ns string) {
 // replicaKilled ends one of two replicas while many follow through the Service: all of them see
 // soon again what is, also what came meanwhile.
 func replicaKilled(t *testing.T, g *WithT, ns, token string) {
-	const many, soon = 20, 5 * time.Second
+	const many, soon = 50, 5 * time.Second
 	address := kubectl(t, "-n", "holdfast-system", "get", "service", "holdfast-center", "-o", "jsonpath=https://{.spec.clusterIP}/api/v1/stream")
 	inside := process(t, "kubelet")
 	var clients []*stream.Client
