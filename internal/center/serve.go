@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
@@ -25,6 +26,7 @@ type Center struct {
 	Hub      *hub.Hub
 	Reviewer *access.Reviewer
 	handler  http.Handler
+	ready    atomic.Bool
 }
 
 // NewCenter puts a center together. It does nothing before Run.
@@ -85,5 +87,11 @@ func (c *Center) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// Ready says that everything was read once: before, applications would seem to be missing.
-func (c *Center) Ready() bool { return len(c.Registry.Informers()) > 0 && c.Registry.Synced() }
+// Ready says that everything was read once: before, applications would seem to be missing. It stays
+// so: a kind or a namespace that comes later is no reason to send everybody else away.
+func (c *Center) Ready() bool {
+	if !c.ready.Load() && len(c.Registry.Informers()) > 0 && c.Registry.Synced() {
+		c.ready.Store(true)
+	}
+	return c.ready.Load()
+}

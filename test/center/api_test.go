@@ -180,6 +180,7 @@ func TestAPI(t *testing.T) {
 	s := stage.New(t, stage.ByTag(map[string]podsim.Behavior{"crash": podsim.CrashLoop(3)}), operator.Options{Fast: true})
 	w := s.World(t)
 	h := open(t, s.Plane.Config, access.Options{})
+	h.staysReady()
 	admin := h.user("admin", w.NS, map[string][]rbacv1.PolicyRule{"": everything})
 	tenant := h.user("tenant", w.NS, map[string][]rbacv1.PolicyRule{w.NS: {may("get,list,watch", appsapi.GroupVersion.Group, "*"), may("get,list,watch", "apps", "*")}})
 	stranger := h.user("stranger", w.NS, nil)
@@ -344,6 +345,23 @@ func TestAPI(t *testing.T) {
 			return nil
 		})
 	})
+}
+
+// staysReady looks until the test ends: what is read later must not send anybody away.
+func (h *house) staysReady() {
+	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(h.Context())
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			if !h.Ready() {
+				h.Error("a center that was ready is not any more")
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	h.Cleanup(func() { cancel(); <-done })
 }
 
 func kindsOf(components []answer.Component) []string {
