@@ -86,6 +86,10 @@ type Model struct {
 	// sorted are all of them in their order, for readers, who may keep it; nil when it has to be
 	// made anew.
 	sorted []*Record
+	// waiting is since when the oldest of dirty waits; the rest is of the looks that were taken.
+	waiting        time.Time
+	looks          uint64
+	spent, longest time.Duration
 }
 
 // New makes a model of nothing.
@@ -162,8 +166,10 @@ func (m *Model) Refresh() {
 }
 
 func (m *Model) refresh(ref Ref, now time.Time) {
+	begin := m.Clock.Now()
 	after := m.look(ref, now)
 	m.mu.Lock()
+	m.looked(m.Clock.Since(begin))
 	before := m.apps[ref]
 	if after == nil {
 		delete(m.apps, ref)
@@ -224,6 +230,9 @@ func (m *Model) Touch(refs ...Ref) {
 		return
 	}
 	m.mu.Lock()
+	if len(m.dirty) == 0 {
+		m.waiting = m.Clock.Now()
+	}
 	for _, r := range refs {
 		m.dirty[r] = true
 	}

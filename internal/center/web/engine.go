@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/center/access"
 	"github.com/holdfast-dev/holdfast/internal/center/hub"
+	"github.com/holdfast-dev/holdfast/internal/center/model"
 )
 
 // Engine is the machinery of the center itself.
@@ -15,6 +16,7 @@ type Engine struct {
 	Started      time.Time    `json:"started"`
 	Applications int          `json:"applications"`
 	Informers    []Informer   `json:"informers"`
+	Queue        model.Queue  `json:"queue"`
 	Hub          hub.Stats    `json:"hub"`
 	Access       access.Stats `json:"access"`
 	History      int          `json:"history"`
@@ -58,7 +60,7 @@ func (s *Server) state() Engine {
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	e := Engine{
-		Version: s.Version, Started: s.Started.UTC(), Applications: len(s.Model.All()), Informers: []Informer{}, Hub: s.Hub.Stats(),
+		Version: s.Version, Started: s.Started.UTC(), Applications: len(s.Model.All()), Informers: []Informer{}, Queue: s.Model.Queue(), Hub: s.Hub.Stats(),
 		Access: s.Reviewer.Stats(), History: s.Diary.Len(), Goroutines: runtime.NumGoroutine(), HeapBytes: mem.HeapAlloc,
 	}
 	for _, i := range s.Registry.Informers() {

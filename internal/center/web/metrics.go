@@ -26,6 +26,9 @@ var (
 		newMetric("stream_deliveries_total", "Frames that were written to clients.", prometheus.CounterValue, func(e Engine) float64 { return float64(e.Hub.Deliveries) }),
 		newMetric("stream_closed_slow_total", "Clients that were sent away because they did not read.", prometheus.CounterValue, func(e Engine) float64 { return float64(e.Hub.ClosedSlow) }),
 		newMetric("applications", "Applications that are followed.", prometheus.GaugeValue, func(e Engine) float64 { return float64(e.Applications) }),
+		newMetric("queue_waiting", "Applications that wait to be looked at.", prometheus.GaugeValue, func(e Engine) float64 { return float64(e.Queue.Waiting) }),
+		newMetric("looks_total", "Looks at applications.", prometheus.CounterValue, func(e Engine) float64 { return float64(e.Queue.Looks) }),
+		newMetric("look_seconds_total", "Time that looks took.", prometheus.CounterValue, func(e Engine) float64 { return e.Queue.LookSeconds }),
 		newMetric("access_reviews_total", "Questions to the API server about what callers may see.", prometheus.CounterValue, func(e Engine) float64 { return float64(e.Access.AccessReviews) }),
 		newMetric("token_reviews_total", "Questions to the API server about who callers are.", prometheus.CounterValue, func(e Engine) float64 { return float64(e.Access.TokenReviews) }),
 	}

@@ -64,7 +64,14 @@ type engine struct {
 	Started      time.Time  `json:"started"`
 	Applications int        `json:"applications"`
 	Informers    []informer `json:"informers"`
-	Hub          struct {
+	Queue        struct {
+		Waiting        int     `json:"waiting"`
+		OldestSeconds  float64 `json:"oldestSeconds"`
+		Looks          uint64  `json:"looks"`
+		LookSeconds    float64 `json:"lookSeconds"`
+		LongestSeconds float64 `json:"longestSeconds"`
+	} `json:"queue"`
+	Hub struct {
 		Clients    int    `json:"clients"`
 		Deliveries uint64 `json:"deliveries"`
 		Snapshots  uint64 `json:"snapshots"`
@@ -179,7 +186,11 @@ const live, forbidden = "Live", "Forbidden"
 func (o *options) print(e *engine, pod string, now time.Time, out cli.Terminal) {
 	fmt.Fprintf(out, "Pod %s, version %s, up for %s\n", pod, e.Version, look.Age(e.Started, now))
 	fmt.Fprintf(out, "%s, %s of history, %s\n", count(e.Applications, "application"), count(e.History, "entry"), count(e.Hub.Clients, "client"))
+	if q := e.Queue; q.Waiting > 0 {
+		fmt.Fprintf(out, "%s to be looked at, since %.1f s\n", count(q.Waiting, "application"), q.OldestSeconds)
+	}
 	if o.Format == cli.FormatWide {
+		fmt.Fprintf(out, "%d looks at applications, %.2f ms each, the longest %.0f ms\n", e.Queue.Looks, 1000*e.Queue.LookSeconds/float64(max(e.Queue.Looks, 1)), 1000*e.Queue.LongestSeconds)
 		fmt.Fprintf(out, "%d deliveries, %d snapshots, %d resumed, %d too slow; %d token reviews, %d access reviews, %d answered from memory; heap %s, %d goroutines\n",
 			e.Hub.Deliveries, e.Hub.Snapshots, e.Hub.Resumed, e.Hub.ClosedSlow, e.Access.TokenReviews, e.Access.AccessReviews, e.Access.Cached,
 			resource.NewQuantity(int64(e.HeapBytes)>>20<<20, resource.BinarySI), e.Goroutines) //nolint:gosec // fits

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/center/access"
 	"github.com/holdfast-dev/holdfast/internal/center/hub"
+	"github.com/holdfast-dev/holdfast/internal/center/model"
 	"github.com/holdfast-dev/holdfast/internal/center/web"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
@@ -27,6 +28,7 @@ func said(t *testing.T, more ...web.Informer) []byte {
 	body, err := json.Marshal(web.Engine{
 		Version: "v1.2.3", Started: now.Add(-26 * time.Hour), Applications: 12, History: 1, Goroutines: 211, HeapBytes: 61<<20 + 5,
 		Hub:    hub.Stats{Clients: 2, Deliveries: 4711, Snapshots: 9, Resumed: 4, ClosedSlow: 1},
+		Queue:  model.Queue{Waiting: 3, OldestSeconds: 0.25, Looks: 2000, LookSeconds: 1.5, LongestSeconds: 0.021},
 		Access: access.Stats{TokenReviews: 5, AccessReviews: 60, Cached: 700},
 		Informers: append([]web.Informer{
 			{Resource: "pods", Version: "v1", State: "Live", Since: now.Add(-time.Hour), Objects: 4000, Heard: &heard, Events: 81000, Lists: 1, Cuts: 2},
