@@ -92,6 +92,7 @@ func (v *visitor) sees(t *testing.T, x thing) bool {
 // TestAccess lets users with rights at random look in every way, and holds what they are shown
 // against what kubectl auth can-i says of each object.
 func TestAccess(t *testing.T) {
+	t.Parallel() // those that measure come first, alone
 	users := 4
 	if os.Getenv("HOLDFAST_LONG") != "" {
 		users = 20

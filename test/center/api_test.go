@@ -177,6 +177,7 @@ func (h *house) follow(token, topics string) *stream.Client {
 
 // TestAPI is a day at the center: an application comes, breaks, and is seen by those who may.
 func TestAPI(t *testing.T) {
+	t.Parallel() // those that measure come first, alone
 	s := stage.New(t, stage.ByTag(map[string]podsim.Behavior{"crash": podsim.CrashLoop(3)}), operator.Options{Fast: true})
 	w := s.World(t)
 	h := open(t, s.Plane.Config, access.Options{})

@@ -21,6 +21,7 @@ import (
 // TestKinds defines a kind while the center runs: its objects are in the tree, with the health that
 // they report, and go with the kind.
 func TestKinds(t *testing.T) {
+	t.Parallel() // those that measure come first, alone
 	plane := testutil.ControlPlane(t, controlplane.Options{})
 	if _, err := plane.InstallCRDs("../../config/crd"); err != nil {
 		t.Fatal(err)

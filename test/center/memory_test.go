@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	objects  = flag.Int("objects", pick(2_000, 20_000), "how many objects applications have")
-	strays   = flag.Int("configmaps", pick(5_000, 50_000), "how many ConfigMaps are nobody's")
+	objects  = flag.Int("objects", pick(1_000, 20_000), "how many objects applications have")
+	strays   = flag.Int("configmaps", pick(2_000, 50_000), "how many ConfigMaps are nobody's")
 	profiles = flag.String("profiles", "", "a folder for heap profiles of the center")
 )
 

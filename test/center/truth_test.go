@@ -86,6 +86,7 @@ func eventually(t *testing.T, within time.Duration, f func() error) {
 // TestTruth changes things at random, and at every quiet point holds what the center has against
 // what the API server lists, and what it shows against what one shows that has just begun.
 func TestTruth(t *testing.T) {
+	t.Parallel() // those that measure come first, alone
 	behaviors := map[string]podsim.Behavior{"slow": podsim.Slow(time.Second)}
 	s := stage.New(t, stage.ByTag(behaviors), operator.Options{Fast: true})
 	w := s.World(t)
