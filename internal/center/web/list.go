@@ -102,7 +102,9 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	for _, rec := range all {
 		out.Counts[string(rec.Health)]++
 	}
-	slices.SortStableFunc(all, orders[cmp.Or(q.order, "name")])
+	if q.order != "" && q.order != "name" { // which they are in
+		slices.SortStableFunc(all, orders[q.order])
+	}
 	begin := q.begin(all)
 	page := all[begin:min(begin+q.limit, len(all))]
 	if begin+q.limit < len(all) {
@@ -139,31 +141,73 @@ func (q query) begin(all []*model.Record) int {
 
 // visible are the applications that match and that the caller may see.
 func (s *Server) visible(r *http.Request, v sight, q query) ([]*model.Record, error) {
-	var all []*model.Record
-	var scopes []hub.Scope
-	asked := map[hub.Scope]bool{}
-	for _, rec := range s.Model.All() {
-		if !q.matches(rec) {
-			continue
+	every := s.Model.All()
+	all, needs := make([]*model.Record, 0, len(every)), needs{of: s.Rights.Application, known: map[model.Ref]int{}}
+	by := make([]int, 0, len(every))
+	for _, rec := range every {
+		if q.matches(rec) {
+			all, by = append(all, rec), append(by, needs.add(rec))
 		}
-		all = append(all, rec)
-		for _, sc := range s.Rights.Application(rec) {
+	}
+	if err := v.decide(r, needs.scopes()); err != nil {
+		return nil, err
+	}
+	yes := make([]bool, len(needs.all))
+	for i, scopes := range needs.all {
+		yes[i] = slices.ContainsFunc(scopes, v.sees)
+	}
+	out := all[:0]
+	for i, rec := range all {
+		if yes[by[i]] {
+			out = append(out, rec)
+		}
+	}
+	return out, nil
+}
+
+// needs are the rights that applications need, each once: thousands of ours are of a few kinds in a
+// few namespaces.
+type needs struct {
+	of    func(*model.Record) []hub.Scope
+	all   [][]hub.Scope
+	known map[model.Ref]int // by kind and namespace
+	last  model.Ref
+	at    int
+}
+
+// add returns which of all an application needs.
+func (n *needs) add(rec *model.Record) int {
+	place := model.Ref{Kind: rec.Ref.Kind, Namespace: rec.Ref.Namespace}
+	if place == n.last { // they come by namespace
+		return n.at
+	}
+	if !rec.Ref.IsOurs() { // depends on what it is made of
+		n.all = append(n.all, n.of(rec))
+		return len(n.all) - 1
+	}
+	i, ok := n.known[place]
+	if !ok {
+		i = len(n.all)
+		n.all = append(n.all, n.of(rec))
+		n.known[place] = i
+	}
+	n.last, n.at = place, i
+	return i
+}
+
+// scopes are all of them.
+func (n *needs) scopes() []hub.Scope {
+	var out []hub.Scope
+	asked := map[hub.Scope]bool{}
+	for _, scopes := range n.all {
+		for _, sc := range scopes {
 			if !asked[sc] {
 				asked[sc] = true
-				scopes = append(scopes, sc)
+				out = append(out, sc)
 			}
 		}
 	}
-	if err := v.decide(r, scopes); err != nil {
-		return nil, err
-	}
-	seen := make(map[hub.Scope]bool, len(scopes))
-	for _, sc := range scopes {
-		seen[sc] = v.sees(sc)
-	}
-	return slices.DeleteFunc(all, func(rec *model.Record) bool {
-		return !slices.ContainsFunc(s.Rights.Application(rec), func(sc hub.Scope) bool { return seen[sc] })
-	}), nil
+	return out
 }
 
 func (s *Server) whyScopes(page []*model.Record) []hub.Scope {

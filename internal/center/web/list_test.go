@@ -2,8 +2,10 @@ package web
 
 import (
 	"net/url"
+	"slices"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/internal/center/hub"
 	"github.com/holdfast-dev/holdfast/internal/center/model"
 	"github.com/holdfast-dev/holdfast/internal/health"
 	"github.com/holdfast-dev/holdfast/internal/view"
@@ -35,6 +37,32 @@ func TestBegin(t *testing.T) {
 				t.Errorf("got %d, want %d", got, tc.want)
 			}
 		})
+	}
+}
+
+// A right is asked for once for all of ours of a kind and namespace, and for each group by itself:
+// what it is made of decides.
+func TestNeeds(t *testing.T) {
+	group := func(namespace, name string) *model.Record {
+		return &model.Record{Ref: model.Ref{Kind: "Group", Namespace: namespace, Name: name}}
+	}
+	n := needs{known: map[model.Ref]int{}, of: func(r *model.Record) []hub.Scope {
+		if r.Ref.IsOurs() {
+			return []hub.Scope{{Resource: "appstacks", Namespace: r.Ref.Namespace}}
+		}
+		return []hub.Scope{{Resource: r.Ref.Name, Namespace: r.Ref.Namespace}, {Resource: "pods", Namespace: r.Ref.Namespace}}
+	}}
+	var got []int
+	for _, r := range []*model.Record{
+		record("a", "one", ""), group("a", "jobs"), record("a", "two", ""), record("b", "one", ""), group("b", "jobs"), group("b", "sets"), record("a", "three", ""),
+	} {
+		got = append(got, n.add(r))
+	}
+	if want := []int{0, 1, 0, 2, 3, 4, 0}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if all := n.scopes(); len(all) != 7 {
+		t.Errorf("each right is asked for once: %v", all)
 	}
 }
 
