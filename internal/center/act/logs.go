@@ -95,7 +95,7 @@ func (c *Caller) Logs(ctx context.Context, ref Ref, o LogOptions, out logs.Out) 
 		out.Say(taken.Message)
 		return taken
 	case err == nil, ctx.Err() != nil:
-		return nil //nolint:nilerr // the end of the context is that of the logs
+		return nil // the end of the context is that of the logs
 	case errors.Is(err, errFull):
 		out.Say(fmt.Sprintf("the logs of %s end here after %d bytes; ask for fewer lines, or for one component or container", ref, b.limits.Bytes))
 		return nil
