@@ -78,6 +78,7 @@ func (h *house) canaries(t *testing.T, w *stage.World, admin string) {
 			}
 		}
 	}
+	hasNoCanary(t, "/metrics", h.text(t, http.MethodGet, admin, "/metrics"))
 	for _, topic := range []string{"applications", "application/AppService/" + w.NS + "/bird", "application/CloudManager/" + w.NS + "/bird"} {
 		c := h.follow(admin, topic)
 		eventually(t, 10*time.Second, func() error {
@@ -97,7 +98,12 @@ func (h *house) canaries(t *testing.T, w *stage.World, admin string) {
 
 func hasNoCanary(t *testing.T, where, text string) {
 	t.Helper()
-	for _, form := range []string{canary, base64.StdEncoding.EncodeToString([]byte(canary))[:12], hex.EncodeToString([]byte(canary))} {
+	forms := []string{canary, hex.EncodeToString([]byte(canary))}
+	for before := range 3 { // three bytes are four letters, wherever it begins
+		text := base64.RawStdEncoding.EncodeToString(append(make([]byte, before), canary...))
+		forms = append(forms, text[4:12])
+	}
+	for _, form := range forms {
 		if i := strings.Index(text, form); i >= 0 {
 			t.Errorf("%s tells a secret: %s", where, text[max(0, i-200):min(len(text), i+50)])
 		}
@@ -149,7 +155,7 @@ func (h *house) filledIn(path, ns string) []string {
 			out = append(out, strings.NewReplacer("{kind}", kind, "{namespace}", ns, "{name}", "bird").Replace(path))
 		}
 	case path == "/api/v1/find":
-		for _, q := range []string{"secret=bird", "configmap=bird", "image=shop/web:crash", "label=app.kubernetes.io/instance=bird"} {
+		for _, q := range []string{"secret=bird&namespace=" + ns, "configmap=bird&namespace=" + ns, "image=shop/web:crash", "label=app.kubernetes.io/instance=bird"} {
 			out = append(out, path+"?"+q)
 		}
 	default:
@@ -163,7 +169,7 @@ func (h *house) filledIn(path, ns string) []string {
 func (h *house) text(t *testing.T, method, token, path string) string {
 	t.Helper()
 	code, body := h.do(method, token, path, `{"dryRun":true,"replicas":2}`)
-	if code == http.StatusNotFound || code >= http.StatusInternalServerError {
+	if method == http.MethodGet && code != http.StatusOK || code == http.StatusNotFound || code >= http.StatusInternalServerError {
 		t.Errorf("%s %s: %d %s", method, path, code, body)
 	}
 	return string(body)

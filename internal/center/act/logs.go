@@ -74,7 +74,7 @@ func (c *Caller) Logs(ctx context.Context, ref Ref, o LogOptions, out logs.Out) 
 	asked := ctx
 	if o.Follow {
 		var end context.CancelCauseFunc
-		ctx, end = c.whileAllowed(ctx, pods, ref.Namespace, o.RecheckEvery)
+		ctx, end = c.whileAllowed(ctx, pods, ref, o.RecheckEvery)
 		defer end(nil)
 	}
 	b := newBounded(ctx, out, o.Limits)

@@ -86,8 +86,10 @@ type Model struct {
 	// sorted are all of them in their order, for readers, who may keep it; nil when it has to be
 	// made anew.
 	sorted []*Record
-	// waiting is since when the oldest of dirty waits; the rest is of the looks that were taken.
-	waiting        time.Time
+	// waiting is since when the oldest of dirty waits, taken since when that of those waited of
+	// which left are still to be looked at; the rest is of the looks that were taken.
+	waiting, taken time.Time
+	left           int
 	looks          uint64
 	spent, longest time.Duration
 }
@@ -152,15 +154,18 @@ func (m *Model) Refresh() {
 		refs = append(refs, ref)
 	}
 	clear(m.dirty)
+	m.taken = m.waiting
 	for ref, at := range m.due {
 		if !at.After(now) {
 			delete(m.due, ref)
 			refs = append(refs, ref)
 		}
 	}
-	m.mu.Unlock()
 	slices.SortFunc(refs, Ref.Compare)
-	for _, ref := range slices.Compact(refs) {
+	refs = slices.Compact(refs)
+	m.left = len(refs)
+	m.mu.Unlock()
+	for _, ref := range refs {
 		m.refresh(ref, now)
 	}
 }

@@ -18,8 +18,11 @@ type Queue struct {
 func (m *Model) Queue() Queue {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	q := Queue{Waiting: len(m.dirty), Looks: m.looks, LookSeconds: m.spent.Seconds(), LongestSeconds: m.longest.Seconds()}
-	if q.Waiting > 0 {
+	q := Queue{Waiting: len(m.dirty) + m.left, Looks: m.looks, LookSeconds: m.spent.Seconds(), LongestSeconds: m.longest.Seconds()}
+	switch {
+	case m.left > 0:
+		q.OldestSeconds = m.Clock.Since(m.taken).Seconds()
+	case q.Waiting > 0:
 		q.OldestSeconds = m.Clock.Since(m.waiting).Seconds()
 	}
 	return q
@@ -28,6 +31,7 @@ func (m *Model) Queue() Queue {
 // looked notes that a look was taken. The caller holds the lock.
 func (m *Model) looked(took time.Duration) {
 	m.looks++
+	m.left = max(m.left-1, 0)
 	m.spent += took
 	m.longest = max(m.longest, took)
 }

@@ -138,6 +138,8 @@ func describe(t reflect.Type, named object) object {
 		return object{"type": "boolean"}
 	case t.Kind() == reflect.String:
 		return object{"type": "string"}
+	case t.Kind() == reflect.Float64:
+		return object{"type": "number"}
 	case t.Kind() == reflect.Interface:
 		return object{}
 	default:

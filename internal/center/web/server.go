@@ -64,11 +64,11 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /{$}", page)
 	mux.HandleFunc("GET /page.js", script)
 	mux.HandleFunc("GET /page.css", style)
-	return secured(mux)
+	return Secured(mux)
 }
 
-// secured sets what browsers and proxies have to keep to, and bounds bodies.
-func secured(next http.Handler) http.Handler {
+// Secured sets what browsers and proxies have to keep to, and bounds bodies.
+func Secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
