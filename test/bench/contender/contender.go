@@ -1,0 +1,244 @@
+// Package contender starts the programs of test/bench/peers, and tells a driver what it has to
+// know of each: how an application looks, and when it is ready. They live in modules of their
+// own, so they are built there and run as processes, each under its own user.
+//
+// Safety rule: all have the same rights by the same rules, those of cluster-admin through RBAC.
+// Nobody belongs to a group that the API server lets pass ahead of others.
+package contender
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+)
+
+const readyWithin = time.Minute
+
+// Contender is a program that makes a Deployment and a Service of each application.
+type Contender struct {
+	Name string
+	// Kind is what its applications are.
+	Kind schema.GroupVersionKind
+
+	module  string // folder below peers that it is built in
+	program string // package to build
+	args    func(workers int, health string) []string
+	healthy bool                                          // tells that it is ready on an address, not with a word
+	install func(t testing.TB, plane *controlplane.Plane) // before it starts
+	settle  func(t testing.TB, plane *controlplane.Plane) // after it has started
+	spec    func(image string, replicas int64) (spec any) // of an application with one port
+}
+
+var appService = schema.GroupVersionKind{Group: "apps.holdfast.dev", Version: "v1alpha1", Kind: "AppService"}
+
+func ours(name string) Contender {
+	return Contender{
+		Name: name, Kind: appService, module: ".", program: "./" + name,
+		args:    func(workers int, _ string) []string { return []string{fmt.Sprintf("--workers=%d", workers)} },
+		install: installOurKinds,
+		spec: func(image string, replicas int64) any {
+			port := map[string]any{"name": "http", "port": int64(80), "targetPort": int64(8080)}
+			return map[string]any{"image": image, "replicas": replicas, "ports": []any{port}}
+		},
+	}
+}
+
+// All returns the contenders, by the names that flags know.
+func All() []Contender {
+	return []Contender{
+		ours("sample"), ours("kubebuilder"), ours("fluxssa"),
+		kro("kro-stock", stock), kro("kro-tuned", tuned), kro("kro-events", events),
+	}
+}
+
+// Named returns one of them.
+func Named(name string) (Contender, error) {
+	var known []string
+	for _, c := range All() {
+		if c.Name == name {
+			return c, nil
+		}
+		known = append(known, c.Name)
+	}
+	return Contender{}, fmt.Errorf("no contender is called %q; there are %s", name, strings.Join(known, ", "))
+}
+
+// User is whom the API server sees.
+func (c *Contender) User() string { return "bench:" + c.Name }
+
+// App is an application with one port, which leads from 80 to 8080 of the container.
+func (c *Contender) App(namespace, name, image string, replicas int64) *unstructured.Unstructured {
+	app := &unstructured.Unstructured{Object: map[string]any{"spec": c.spec(image, replicas)}}
+	app.SetGroupVersionKind(c.Kind)
+	app.SetNamespace(namespace)
+	app.SetName(name)
+	return app
+}
+
+// Ready says whether an application is, as it is now.
+func (c *Contender) Ready(app *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(app.Object, "status", "conditions")
+	for _, entry := range conditions {
+		condition, ok := entry.(map[string]any)
+		if !ok || condition["type"] != "Ready" || condition["status"] != "True" {
+			continue
+		}
+		seen, ok := condition["observedGeneration"].(int64)
+		return !ok || seen >= app.GetGeneration()
+	}
+	return false
+}
+
+// Build makes the program in a folder of the repository's bin and returns its path.
+func (c *Contender) Build(t testing.TB) string {
+	t.Helper()
+	root := root(t)
+	path := filepath.Join(root, "bin", "peers", strings.TrimPrefix(strings.ReplaceAll(c.program, "/", "-"), ".-"))
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", path, c.program)
+	cmd.Dir = filepath.Join(root, peers, c.module)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s in %s: %v\n%s", c.program, cmd.Dir, err, out)
+	}
+	return path
+}
+
+// Start builds and starts the contender on a fresh control plane, and returns when it works. It
+// ends with the test.
+func (c *Contender) Start(t testing.TB, plane *controlplane.Plane, workers int) *controlplane.Process {
+	t.Helper()
+	path, dir := c.Build(t), t.TempDir()
+	c.install(t, plane)
+	c.grant(t, plane)
+	cfg, err := plane.ConfigFor(c.User())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := clientcmd.WriteToFile(controlplane.Kubeconfig(cfg), kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	health := freeAddress(t)
+	p := &controlplane.Process{
+		Name: c.Name, Path: path, Log: filepath.Join(dir, c.Name+".log"),
+		Args: append([]string{"--kubeconfig=" + kubeconfig}, c.args(workers, health)...),
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { finish(t, p) })
+	c.waitReady(t, p, health)
+	if c.settle != nil {
+		c.settle(t, plane)
+	}
+	return p
+}
+
+func (c *Contender) waitReady(t testing.TB, p *controlplane.Process, health string) {
+	t.Helper()
+	deadline := time.After(readyWithin)
+	for !c.works(p, health) {
+		select {
+		case <-p.Exited():
+			t.Fatal(p.Failure())
+		case <-deadline:
+			t.Fatalf("%s is not ready after %s, see %s", c.Name, readyWithin, p.Log)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (c *Contender) works(p *controlplane.Process, health string) bool {
+	if !c.healthy {
+		log, err := os.ReadFile(p.Log)
+		return err == nil && (bytes.HasPrefix(log, []byte("ready\n")) || bytes.Contains(log, []byte("\nready\n")))
+	}
+	response, err := http.Get("http://" + health + "/readyz")
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+func finish(t testing.TB, p *controlplane.Process) {
+	if err := p.Stop(10 * time.Second); err != nil {
+		t.Errorf("stop %s: %v", p.Name, err)
+	}
+	if log, err := os.ReadFile(p.Log); err == nil && t.Failed() {
+		lines := bytes.Split(log, []byte("\n"))
+		t.Logf("the end of the log of %s:\n%s", p.Name, bytes.Join(lines[max(0, len(lines)-40):], []byte("\n")))
+	}
+}
+
+// grant gives the contender the rights that it has by default where it comes from: all.
+func (c *Contender) grant(t testing.TB, plane *controlplane.Plane) {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(plane.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "bench-" + c.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: c.User()}},
+	}
+	if _, err := client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func installOurKinds(t testing.TB, plane *controlplane.Plane) {
+	t.Helper()
+	if _, err := plane.InstallCRDs(filepath.Join(root(t), "config", "crd")); err != nil {
+		t.Fatalf("install CRDs: %v", err)
+	}
+}
+
+var peers = filepath.Join("test", "bench", "peers")
+
+// root is the top of the repository. It is looked for from the folder of the test, because
+// tests of two modules use this.
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, peers, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal(errors.New("the test does not run within the repository"))
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}

@@ -1,0 +1,110 @@
+package contender
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+)
+
+const kroModule = "github.com/kubernetes-sigs/kro"
+
+// kro is the released program. Its kind of application is the one of web.yaml.
+func kro(name string, flags func(workers int) []string) Contender {
+	return Contender{
+		Name: name, Kind: schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "Web"},
+		module: "kro", program: kroModule + "/cmd/controller", healthy: true,
+		args: func(workers int, health string) []string {
+			return append([]string{"--health-probe-bind-address=" + health, "--metrics-bind-address=0"}, flags(workers)...)
+		},
+		install: installKro, settle: defineWeb,
+		spec: func(image string, replicas int64) any {
+			return map[string]any{"image": image, "replicas": replicas, "port": int64(80), "targetPort": int64(8080)}
+		},
+	}
+}
+
+// stock are the flags that its chart sets where they differ from the defaults of the program,
+// apart from leader election, which a single process does not need.
+func stock(int) []string {
+	return []string{"--zap-log-level=info", "--zap-encoder=console", "--zap-devel=false"}
+}
+
+// tuned works side by side and hardly waits. --client-qps is named because its users would;
+// in this release it has no effect: the limit is off unless the kubeconfig sets one.
+func tuned(workers int) []string {
+	return append(stock(workers),
+		fmt.Sprintf("--dynamic-controller-concurrent-reconciles=%d", workers),
+		"--client-qps=10000", "--client-burst=20000",
+		"--instance-requeue-interval=100ms",
+		"--dynamic-controller-rate-limiter-min-delay=5ms",
+		"--dynamic-controller-rate-limiter-rate-limit=10000", "--dynamic-controller-rate-limiter-burst-limit=10000",
+		"--rgd-progress-requeue-delay=100ms",
+	)
+}
+
+// events waits for nothing but events, which its chart allows: a pass that has changed something
+// is followed by another only when a child says so. What fails is then not tried again, either.
+func events(workers int) []string { return append(tuned(workers), "--instance-requeue-interval=0") }
+
+// installKro takes the CRDs from the chart in the module that the program was built from.
+func installKro(t testing.TB, plane *controlplane.Plane) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", kroModule)
+	cmd.Dir = filepath.Join(root(t), peers, "kro")
+	cmd.Env = append(os.Environ(), "GOFLAGS=")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("find the module of kro: %v", err)
+	}
+	if _, err := plane.InstallCRDs(filepath.Join(strings.TrimSpace(string(out)), "helm", "crds")); err != nil {
+		t.Fatalf("install the CRDs of kro: %v", err)
+	}
+}
+
+// defineWeb gives kro the kind of our applications and waits until it serves it.
+func defineWeb(t testing.TB, plane *controlplane.Plane) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root(t), peers, "kro", "web.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var web unstructured.Unstructured
+	if err := yaml.Unmarshal(content, &web.Object); err != nil {
+		t.Fatalf("read web.yaml: %v", err)
+	}
+	client, err := dynamic.NewForConfig(plane.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	definitions := client.Resource(schema.GroupVersionResource{Group: "kro.run", Version: "v1alpha1", Resource: "resourcegraphdefinitions"})
+	if _, err := definitions.Create(t.Context(), &web, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("create ResourceGraphDefinition %s: %v", web.GetName(), err)
+	}
+	var last any
+	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, readyWithin, true, func(ctx context.Context) (bool, error) {
+		got, err := definitions.Get(ctx, web.GetName(), metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		last = got.Object["status"]
+		state, _, _ := unstructured.NestedString(got.Object, "status", "state")
+		return state == "Active", nil
+	})
+	if err != nil {
+		t.Fatalf("ResourceGraphDefinition %s does not become Active: %v; its status is %v", web.GetName(), err, last)
+	}
+}
