@@ -20,8 +20,8 @@ DEV_CENTER_IMAGE := holdfast/center:dev
 IMAGE ?= $(DEV_IMAGE)
 CENTER_IMAGE ?= $(if $(findstring /operator:,$(IMAGE)),$(subst /operator:,/center:,$(IMAGE)),$(error name the image of the center, too: CENTER_IMAGE=...))
 
-# How often a measurement is repeated: make bench-smoke ROUNDS=3
-ROUNDS ?= 1
+# How many rounds of a measurement have to count: make bench-smoke ROUNDS=3; 0 means as many as its profile has.
+ROUNDS ?= 0
 
 # The test cluster: make cluster-up LEVEL=control-plane DIR=.cluster-b PORT=17443 KUBERNETES=1.34.4 AUDIT=true
 LEVEL ?= node
@@ -159,9 +159,23 @@ plugin-scale: assets ## Time status, why and tree beside 5,000 pods of others, a
 center-memory: assets ## See what the center needs to hold 20,000 objects and 50,000 ConfigMaps, beside client-go
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 30m ./test/center -run TestMemory
 
+# What is measured, and beside whom: make bench PROFILE=full (150 minutes). Only a full run is
+# written to docs/reports/bench.md; a quick one is looked at in out/.
+PROFILE ?= quick
+BENCH := go test -count=1 -v -timeout 170m ./test/bench -run TestBench -rounds=$(ROUNDS)
+BENCH_REPORT = $(if $(filter full,$(PROFILE)),docs/reports/bench.md docs/images,out/bench.md out)
+.PHONY: bench
+bench: assets ## Measure the operator beside bare client-go and its peers (PROFILE=quick or full)
+	$(BENCH) -profile=$(PROFILE)
+	go run ./test/bench/report out/bench.json $(BENCH_REPORT)
+
 .PHONY: bench-smoke
-bench-smoke: assets ## Measure 1,000 AppServices beside bare client-go making the same writes
-	go test -count=1 -v -timeout 15m ./test/bench -apps=1000 -rounds=$(ROUNDS)
+bench-smoke: assets ## Measure it beside bare client-go making the same writes, in a minute
+	$(BENCH) -profile=smoke
+
+.PHONY: bench-peers
+bench-peers: assets ## See that every peer of the benchmark does what it is asked, and count its requests
+	cd test/bench/peers && go test -count=1 -v -timeout 9m .
 
 ##@ Programs
 .PHONY: build

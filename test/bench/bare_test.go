@@ -3,13 +3,12 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
-	"strings"
 	"sync"
-	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,40 +16,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
-
-// templates are the bodies of the writes that the operator made for one AppService.
-type templates struct {
-	app                 *appsapi.AppService
-	deployment, service string
-	status, events      [2]string // the first and the last
-}
-
-// bodiesFor are the same for another AppService.
-func (t *templates) bodiesFor(app *appsapi.AppService) *templates {
-	same := strings.NewReplacer(t.app.Namespace, app.Namespace, t.app.Name, app.Name, string(t.app.UID), string(app.UID))
-	return &templates{
-		app: app, deployment: same.Replace(t.deployment), service: same.Replace(t.service),
-		status: [2]string{same.Replace(t.status[0]), same.Replace(t.status[1])},
-		events: [2]string{same.Replace(t.events[0]), same.Replace(t.events[1])},
-	}
-}
 
 // bare writes with nothing in between: no cache, no queue, no comparing.
 type bare struct {
 	kube   kubernetes.Interface
 	custom rest.Interface
 	bodies *templates
+	// creates means that it does the least that makes an application: children are created,
+	// the first status is written, and nobody is told.
+	creates bool
 }
 
 // newBare shares one HTTP/2 connection, like the operator, and asks for protobuf.
 func newBare(s *stage, bodies *templates) *bare {
-	cfg, err := s.plane.ConfigFor(operator.User)
-	s.must(err)
+	cfg := s.asOperator()
 	one, err := rest.HTTPClientFor(cfg)
 	s.must(err)
 	b := &bare{bodies: bodies, custom: customClient(s, cfg, one)}
@@ -78,19 +60,38 @@ func (b *bare) run(s *stage, todo <-chan *appsapi.AppService) {
 	for range workers {
 		group.Go(func() {
 			for app := range todo {
-				if err := b.write(s.Context(), b.bodies.bodiesFor(app), &events); err != nil {
+				var err error
+				if body := b.bodies.bodiesFor(app); b.creates {
+					err = b.create(s.Context(), body)
+				} else {
+					err = b.write(s.Context(), body, &events)
+				}
+				if err != nil {
 					s.Error(err)
 				}
 			}
 		})
 	}
 	group.Wait()
-	events.Wait()
+	s.Cleanup(events.Wait) // nobody's clock waits for events; that they came is checked when it has stopped
 }
 
 // write does it in the order of the operator: children at once, then what is said about
 // them; nobody waits for events.
 func (b *bare) write(ctx context.Context, body *templates, events *sync.WaitGroup) error {
+	if err := b.children(ctx, body); err != nil {
+		return err
+	}
+	for i := range body.status {
+		if err := b.say(ctx, body, i, events); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// children writes Deployment and Service at the same time.
+func (b *bare) children(ctx context.Context, body *templates) error {
 	ns, name := body.app.Namespace, body.app.Name
 	apply := metav1.PatchOptions{FieldManager: appsapi.FieldManager, Force: new(true)}
 	var errs [2]error
@@ -102,53 +103,56 @@ func (b *bare) write(ctx context.Context, body *templates, events *sync.WaitGrou
 		_, errs[1] = b.kube.CoreV1().Services(ns).Patch(ctx, name, types.ApplyPatchType, []byte(body.service), apply)
 	})
 	group.Wait()
-	for i := range errs {
-		if errs[i] != nil {
-			return errs[i]
-		}
+	return errors.Join(errs[:]...)
+}
+
+// say writes the first or the last status, and its event.
+func (b *bare) say(ctx context.Context, body *templates, i int, events *sync.WaitGroup) error {
+	if err := b.status(ctx, body.app, body.status[i]); err != nil {
+		return err
 	}
-	for i := range body.status {
-		err := b.custom.Patch(types.JSONPatchType).Namespace(ns).Resource("appservices").Name(name).SubResource("status").
-			Param("fieldManager", appsapi.FieldManagerStatus).Body([]byte(body.status[i])).Do(ctx).Into(&appsapi.AppService{})
-		if err != nil {
-			return err
-		}
-		var event eventsv1.Event
-		if err := json.Unmarshal([]byte(body.events[i]), &event); err != nil {
-			return err
-		}
-		events.Go(func() {
-			// A lost one shows when all are counted.
-			_, _ = b.kube.EventsV1().Events(ns).Create(ctx, &event, metav1.CreateOptions{})
-		})
+	var event eventsv1.Event
+	if err := json.Unmarshal([]byte(body.events[i]), &event); err != nil {
+		return err
 	}
+	events.Go(func() {
+		// A lost one shows when all are counted.
+		_, _ = b.kube.EventsV1().Events(body.app.Namespace).Create(ctx, &event, metav1.CreateOptions{})
+	})
 	return nil
 }
 
-// measureBare is the limit: the same writes, nothing else. The operator is done when the
-// Deployments are, so the time until then is noted too.
-func measureBare(t *testing.T, bodies *templates) sample {
-	s := newStage(t, false)
-	b := newBare(s, bodies)
-	time.Sleep(calm)
-	before := s.usage()
-	start := time.Now()
-	s.runBare(b, 0, *apps)
-	out := sample{WallSeconds: time.Since(start).Seconds()}
-	for !s.deploymentsSeen() {
-		time.Sleep(calm / 10)
+// create makes the children and says once how the application is.
+func (b *bare) create(ctx context.Context, body *templates) error {
+	var deployment appsv1.Deployment
+	var service corev1.Service
+	if err := errors.Join(json.Unmarshal([]byte(body.deployment), &deployment), json.Unmarshal([]byte(body.service), &service)); err != nil {
+		return err
 	}
-	out.AllSeconds = time.Since(start).Seconds()
-	out.CPUSeconds = s.usage().since(before)
-	s.complete(*apps)
-	return out
+	ns := body.app.Namespace
+	var errs [2]error
+	var group sync.WaitGroup
+	group.Go(func() {
+		_, errs[0] = b.kube.AppsV1().Deployments(ns).Create(ctx, &deployment, metav1.CreateOptions{})
+	})
+	group.Go(func() { _, errs[1] = b.kube.CoreV1().Services(ns).Create(ctx, &service, metav1.CreateOptions{}) })
+	group.Wait()
+	return errors.Join(errs[0], errs[1], b.status(ctx, body.app, body.status[0]))
 }
 
-// deploymentsSeen says whether the controller-manager has done its part.
-func (s *stage) deploymentsSeen() bool {
+func (b *bare) status(ctx context.Context, app *appsapi.AppService, patch string) error {
+	return b.custom.Patch(types.JSONPatchType).Namespace(app.Namespace).Resource("appservices").Name(app.Name).SubResource("status").
+		Param("fieldManager", appsapi.FieldManagerStatus).Body([]byte(patch)).Do(ctx).Into(&appsapi.AppService{})
+}
+
+// deploymentsSeen says whether the controller-manager has done its part for so many.
+func (s *stage) deploymentsSeen(n int) bool {
 	s.Helper()
 	var list appsv1.DeploymentList
-	s.must(s.List(s.Context(), &list, client.HasLabels{"apps.holdfast.dev/owner-uid"}))
+	s.must(s.List(s.Context(), &list))
+	if len(list.Items) < n {
+		return false
+	}
 	for i := range list.Items {
 		if list.Items[i].Status.ObservedGeneration < list.Items[i].Generation {
 			return false

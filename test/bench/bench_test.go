@@ -1,11 +1,13 @@
 // Package bench measures how fast the operator is, as a ratio: bare client-go making the
 // same writes to the same API server on the same machine is the limit.
 //
-//	counted pass   few AppServices, audit log on   which writes, and what is in them
-//	bare, ours     fresh control plane each        wall time, CPU, memory
+//	counted pass   few applications, audit log on     which writes, and what is in them
+//	rounds         every contender, a fresh control   wall time, calls, CPU, memory
+//	               plane each, bare at both ends
+//	scenarios      what an operator meets later       figures beside their bounds
 //
 // The bodies that bare client-go sends are those of the operator, taken from the counted
-// pass. Both run as the same user with the same rights.
+// pass. In timed runs all contenders have the same level of priority at the API server.
 //
 // Safety rule: nothing is compared that did not end complete; every object is counted
 // after the clock has stopped.
@@ -14,40 +16,262 @@ package bench
 import (
 	"flag"
 	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
 var (
-	apps    = flag.Int("apps", 0, "AppServices of a measurement; 0 skips it")
-	counted = flag.Int("counted", 100, "AppServices of the pass whose requests are counted")
-	rounds  = flag.Int("rounds", 1, "how often both contenders are measured")
+	profileName = flag.String("profile", "", "what to measure: smoke, quick or full; nothing if empty")
+	only        = flag.String("only", "", "one scenario alone, for example P9; P1 stands for all that rounds tell, P8 for all of a large population")
+	rounds      = flag.Int("rounds", 0, "how many rounds have to count; 0 means those of the profile")
 )
 
 // workers of the operator, by default, and so of bare client-go.
 const workers = 8
 
-func TestSmoke(t *testing.T) {
-	if *apps == 0 {
-		t.Skip("a measurement, not a test: make bench-smoke runs it")
+// profile is how much is measured.
+type profile struct {
+	apps, counted, rounds int
+	peers, fsync          bool
+	spread                float64       // how far the two runs of the bare engine in a round may be apart
+	life                  *liveSize     // none if nil
+	sizes                 []int         // of a population that grows
+	rest                  time.Duration // that it is left alone for
+}
+
+// CI is never quiet, so that a smoke test throws nothing away.
+var profiles = map[string]profile{
+	"smoke": {apps: 150, counted: 20, rounds: 1, spread: 2},
+	"quick": {apps: 300, counted: 50, rounds: 1, peers: true, fsync: true, spread: 0.10, life: &smallLife, sizes: []int{200, 400, 1000}, rest: 20 * time.Second},
+	"full":  {apps: 1000, counted: 100, rounds: 5, peers: true, fsync: true, spread: 0.10, life: &fullLife, sizes: []int{1000, 2000, 5000, 10_000}, rest: 10 * time.Minute},
+}
+
+func TestBench(t *testing.T) {
+	p, ok := profiles[*profileName]
+	if !ok {
+		t.Skip("a measurement, not a test: make bench PROFILE=quick runs it")
 	}
-	r := &report{Machine: machine(t), Apps: *apps}
-	var bodies *templates
-	t.Run("counted", func(t *testing.T) { bodies = countedPass(t, r) })
-	if bodies == nil {
+	if *rounds > 0 {
+		p.rounds = *rounds
+	}
+	begin := time.Now()
+	r := &results.Run{Profile: *profileName, Machine: machine(t, p.fsync), Flags: map[string][]string{"kube-controller-manager": controllerManagerArgs}, Apps: p.apps}
+	chosen := func(row string) bool { return *only == "" || *only == row }
+	if chosen("P1") {
+		playRounds(t, r, p)
+	}
+	for _, s := range liveScenarios {
+		if p.life == nil || !chosen(s.row) {
+			continue
+		}
+		t.Run(s.row, func(t *testing.T) { r.Figures = append(r.Figures, s.run(t, *p.life)...) })
+	}
+	if len(p.sizes) > 0 && chosen("P8") {
+		t.Run("P8", func(t *testing.T) { measureScale(t, r, p.sizes, p.rest) })
+	}
+	r.Minutes = time.Since(begin).Minutes()
+	publish(t, r)
+}
+
+// playRounds measures all contenders, as often as has to count.
+func playRounds(t *testing.T, r *results.Run, p profile) {
+	all := contenders(t, r, p)
+	if all == nil {
 		t.Fatal("without the operator's requests there is nothing to compare with")
 	}
-	for i := range *rounds {
-		bare := func(t *testing.T) { r.Bare = append(r.Bare, measureBare(t, bodies)) }
-		ours := func(t *testing.T) { r.Ours = append(r.Ours, measureOurs(t)) }
-		// The second one finds a warmer machine: take turns.
-		first, second := bare, ours
-		if i%2 == 1 {
-			first, second = ours, bare
+	counting := 0
+	for tried := 0; counting < p.rounds && tried < 2*p.rounds; tried++ {
+		round := playRound(t, all, p, tried)
+		r.Rounds = append(r.Rounds, round)
+		if !round.Thrown {
+			counting++
 		}
-		t.Run(fmt.Sprintf("round %d, first", i+1), first)
-		t.Run(fmt.Sprintf("round %d, second", i+1), second)
 	}
-	if !t.Failed() {
-		r.publish(t)
+	switch {
+	case t.Failed():
+	case counting == 0:
+		t.Errorf("the two bare runs were more than %.0f %% apart in every round: wait until the machine is quiet", 100*p.spread)
+	default:
+		r.Figures = append(r.Figures, burst(r)...)
+	}
+	if p.fsync && !t.Failed() {
+		if f := withoutFsync(t, all[0], ours(), p.apps); !t.Failed() {
+			r.Figures = append(r.Figures, f)
+		}
+	}
+}
+
+// withoutFsync is P1 once more, where no disk is waited for.
+func withoutFsync(t *testing.T, bare, ours contender, apps int) results.Figure {
+	took := map[string]float64{}
+	for i, c := range []contender{bare, ours, ours, bare} {
+		t.Run(fmt.Sprintf("without fsync %d %s", i+1, c.ID), func(t *testing.T) { took[c.ID] += measure(t, c, apps, false).WallSeconds })
+	}
+	return results.Figure{Row: "P1", Name: "wall, Holdfast / " + results.Bare + ", etcd without fsync", Got: took[ours.ID] / took[bare.ID]}
+}
+
+// contenders are all that are measured, bare first. Each is counted once; the operator's own
+// requests are what the bare ones send.
+func contenders(t *testing.T, r *results.Run, p profile) (all []contender) {
+	var bodies *templates
+	count := func(c contender) {
+		t.Run("count "+c.ID, func(t *testing.T) {
+			events, first := countRequests(t, c, p.counted)
+			note(r, c.ID, events, p.counted)
+			if app, ok := first.(*appsapi.AppService); ok && c.ID == "C1" {
+				bodies = bodiesOf(t, app, events)
+			}
+		})
+	}
+	holdfast := ours()
+	count(holdfast)
+	if bodies == nil {
+		return nil
+	}
+	all = []contender{bareApply(bodies), holdfast}
+	if p.peers {
+		all = append([]contender{all[0], bareCreate(bodies), holdfast}, allPeers()...)
+	}
+	for _, c := range all {
+		if c.ID != holdfast.ID && p.peers {
+			count(c)
+		}
+		r.Contenders = append(r.Contenders, c.Contender)
+	}
+	return all
+}
+
+func note(r *results.Run, contender string, events audit.Events, apps int) {
+	for _, row := range events.Count() {
+		r.Requests = append(r.Requests, results.Requests{
+			Contender: contender, Resource: row.Resource, Verb: row.Verb, Accepted: row.Accepted, Refused: row.Refused,
+			PerApp: float64(row.Accepted+row.Refused) / float64(apps),
+		})
+	}
+}
+
+// playRound measures every contender once, and the bare engine at both ends. The order turns
+// around every time: who comes later finds a warmer machine.
+func playRound(t *testing.T, all []contender, p profile, number int) results.Round {
+	order := append(slices.Clone(all), all[0])
+	if number%2 == 1 {
+		slices.Reverse(order)
+	}
+	round := results.Round{Samples: map[string][]results.Sample{}}
+	for i, c := range order {
+		round.Order = append(round.Order, c.ID)
+		t.Run(fmt.Sprintf("round %d/%d %s", number+1, i+1, c.ID), func(t *testing.T) {
+			s := measure(t, c, p.apps, p.fsync)
+			t.Logf("%s: %.2f s, %d calls", c.Name, s.WallSeconds, s.Calls)
+			round.Samples[c.ID] = append(round.Samples[c.ID], s)
+		})
+	}
+	bare := round.Samples[results.Bare]
+	if len(bare) != 2 {
+		round.Thrown = true // the test has failed
+		return round
+	}
+	a, b := bare[0].WallSeconds, bare[1].WallSeconds
+	round.Spread = 2 * max(a-b, b-a) / (a + b)
+	if round.Thrown = round.Spread > p.spread; round.Thrown {
+		fmt.Printf("round %d is thrown away: its bare runs are %.0f %% apart\n", number+1, 100*round.Spread)
+	}
+	return round
+}
+
+// burst are the figures of P1, P2 and P14, and of the CPU.
+func burst(r *results.Run) []results.Figure {
+	apps := float64(r.Apps)
+	ratio := func(of func(results.Sample) float64) float64 { return results.Median(r.Ratios("C1", of)) }
+	value := func(of func(results.Sample) float64) float64 { return results.Median(r.Values("C1", of)) }
+	out := []results.Figure{
+		results.Figure{Row: "P1", Name: "wall, Holdfast / " + results.Bare, Got: ratio(results.Wall)}.AtMost(1.25, 1.10),
+		{Row: "P1", Name: "wall, Holdfast", Got: value(results.Wall), Unit: "s"},
+	}
+	for _, c := range r.Contenders {
+		if c.ID > "C1" {
+			out = append(out, results.Figure{Row: "P1", Name: "wall, Holdfast / " + c.ID + " " + c.Name, Got: value(results.Wall) / results.Median(r.Values(c.ID, results.Wall))}.AtMost(1, 1))
+		}
+	}
+	writes, reads := 0.0, 0.0
+	for _, q := range r.Requests {
+		switch {
+		case q.Contender != "C1":
+		case slices.Contains([]string{"get", "list", "watch"}, q.Verb):
+			reads += q.PerApp
+		default:
+			writes += q.PerApp
+		}
+	}
+	const children, status, events = 2, 2, 2
+	return append(out,
+		results.Figure{Row: "P2", Name: "writes per application", Got: writes, Note: "2 children, 2 status, 2 events"}.AtMost(children+status+events, children+status+events),
+		results.Figure{Row: "P2", Name: "reads per application", Got: reads}.AtMost(0, 0),
+		results.Figure{Row: "P2", Name: "calls per application in the timed run", Got: value(func(s results.Sample) float64 { return float64(s.Calls) }) / apps},
+		results.Figure{Row: "P14", Name: "CPU of the API server, Holdfast / " + results.Bare, Got: ratio(func(s results.Sample) float64 { return s.CPUSeconds["apiserver"] })},
+		results.Figure{Row: "P14", Name: "CPU of all, Holdfast / " + results.Bare, Got: ratio(func(s results.Sample) float64 { return usage(s.CPUSeconds).total() })},
+		results.Figure{Row: "P14", Name: "etcd, Holdfast / " + results.Bare, Got: ratio(func(s results.Sample) float64 { return s.EtcdMB })},
+		results.Figure{Row: "P14", Name: "writes that etcd took, Holdfast / " + results.Bare, Got: ratio(func(s results.Sample) float64 { return float64(s.Revisions) })},
+		results.Figure{Row: "CPU", Name: "of the operator per application", Got: 1000 * value(func(s results.Sample) float64 { return s.CPUSeconds[contenderCPU] }) / apps, Unit: "ms"}.AtMost(8, 2),
+	)
+}
+
+// publish prints the figures and writes everything to out/bench.json, or what the profile is
+// called.
+func publish(t *testing.T, r *results.Run) {
+	root, err := operator.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "bench.json"
+	if r.Profile == "smoke" {
+		name = "bench-smoke.json"
+	}
+	// What has no samples is no number: it is told, and is no figure.
+	r.Figures = slices.DeleteFunc(r.Figures, func(f results.Figure) bool {
+		unknown := math.IsNaN(f.Got) || math.IsInf(f.Got, 0)
+		if unknown {
+			t.Errorf("%s %s: nothing was measured", f.Row, f.Name)
+		}
+		return unknown
+	})
+	if err := r.Write(filepath.Join(root, "out", name)); err != nil {
+		t.Error(err)
+	}
+	var missed []string
+	for _, f := range r.Figures {
+		if f.Verdict() == results.Missed {
+			missed = append(missed, f.Row+" "+f.Name)
+		}
+	}
+	fmt.Println()
+	results.PrintFigures(os.Stdout, r.Figures)
+	fmt.Printf("\n%.0f min; out/%s has everything\n", r.Minutes, name)
+	if len(missed) > 0 {
+		fmt.Printf("missed: %s\n", strings.Join(missed, "; "))
+	}
+	if r.Profile == "smoke" {
+		smoke(t, r.Figures)
+	}
+}
+
+// smoke fails where no noise of a machine can be the reason: a request too many, or a time that
+// is far from what it was.
+func smoke(t *testing.T, all []results.Figure) {
+	const far = 2.5
+	for _, f := range all {
+		if f.Row == "P2" && f.Verdict() == results.Missed || f.Row == "P1" && f.Must != nil && f.Got > far {
+			t.Errorf("%s %s: %.3g, where at most %.3g is wanted", f.Row, f.Name, f.Got, *f.Must)
+		}
 	}
 }

@@ -2,8 +2,9 @@ package bench
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -37,26 +38,14 @@ func memory(t testing.TB, pid int) (peak, now float64) {
 	return field("VmHWM"), field("VmRSS")
 }
 
-// gcTrace is what Go says about one collection: heap before, after, and what is live.
-var gcTrace = regexp.MustCompile(`(?m)^gc \d+ @.* \d+->\d+->(\d+) MB`)
-
-// lastLiveHeap is what was live at the last collection in a log, in MB.
-func lastLiveHeap(t testing.TB, log string) float64 {
-	t.Helper()
-	all := gcTrace.FindAllStringSubmatch(read(t, log), -1)
-	if len(all) == 0 {
-		t.Fatalf("no collection of garbage in %s", log)
-	}
-	return number(t, all[len(all)-1][1])
-}
-
 // usage is CPU seconds by process.
 type usage map[string]float64
 
-// Names in a usage that are no processes.
+// Names in a usage that are no processes of the control plane.
 const (
-	everything = "everything" // that runs on this machine
-	stolen     = "stolen"     // by other machines of the same host
+	contenderCPU = "contender"
+	everything   = "everything" // that runs on this machine
+	stolen       = "stolen"     // by other machines of the same host
 )
 
 func (s *stage) usage() usage {
@@ -65,8 +54,11 @@ func (s *stage) usage() usage {
 		"etcd": cpu(s, s.plane.Etcd.Pid()), "apiserver": cpu(s, s.plane.APIServer.Pid()),
 		"controller-manager": cpu(s, s.plane.ControllerManager.Pid()), "driver": cpu(s, os.Getpid()),
 	}
-	if s.op != nil {
-		u["operator"] = cpu(s, s.op.Pid())
+	switch {
+	case s.measured != nil:
+		u[contenderCPU] = cpu(s, s.measured.Pid())
+	case s.op != nil:
+		u[contenderCPU] = cpu(s, s.op.Pid())
 	}
 	// cpu user nice system idle iowait irq softirq steal
 	fields := strings.Fields(strings.SplitN(read(s, "/proc/stat"), "\n", 2)[0])
@@ -101,7 +93,7 @@ func (u usage) since(before usage) usage {
 }
 
 // machine says on what this was measured.
-func machine(t testing.TB) map[string]string {
+func machine(t testing.TB, fsync bool) map[string]string {
 	model := "unknown"
 	for line := range strings.SplitSeq(read(t, "/proc/cpuinfo"), "\n") {
 		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
@@ -109,8 +101,12 @@ func machine(t testing.TB) map[string]string {
 			break
 		}
 	}
+	etcd := "without fsync"
+	if fsync {
+		etcd = "with fsync in rounds, without in scenarios"
+	}
 	return map[string]string{
-		"kernel": strings.TrimSpace(read(t, "/proc/sys/kernel/osrelease")), "cpu": model,
+		"etcd": etcd, "kernel": strings.TrimSpace(read(t, "/proc/sys/kernel/osrelease")), "cpu": model,
 		"cores": strconv.Itoa(runtime.NumCPU()), "go": runtime.Version(),
 	}
 }
@@ -131,4 +127,19 @@ func number(t testing.TB, text string) float64 {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// etcdMB is how large the database of etcd is, without what it could give back.
+func (s *stage) etcdMB() float64 {
+	s.Helper()
+	answer, err := http.Get(s.plane.EtcdURL + "/metrics")
+	s.must(err)
+	defer func() { _ = answer.Body.Close() }()
+	content, err := io.ReadAll(answer.Body)
+	s.must(err)
+	_, rest, ok := strings.Cut(string(content), "\netcd_mvcc_db_total_size_in_use_in_bytes ")
+	if !ok {
+		s.Fatal("etcd does not say how large it is")
+	}
+	return number(s, strings.Fields(rest)[0]) / (1 << 20)
 }

@@ -1,0 +1,81 @@
+package bench
+
+import (
+	"time"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+)
+
+// asked is how many requests of the contender the API server has let through, by what they
+// are for. Whoever watches asks for its watches again every five to ten minutes: client-go
+// chooses that time itself, no flag of the API server makes it longer. So these are counted
+// apart.
+type asked struct{ reads, watches, writes int }
+
+func (a asked) since(before asked) asked {
+	return asked{a.reads - before.reads, a.watches - before.watches, a.writes - before.writes}
+}
+
+// verbsOf sorts the requests. The names come before flowSchema in the alphabet, which decides
+// between two of the same precedence.
+var verbsOf = map[string][]string{
+	"bench-by-verb-reads":   {"get", "list"},
+	"bench-by-verb-watches": {"watch"},
+	"bench-by-verb-writes":  {"create", "update", "patch", "delete", "deletecollection"},
+}
+
+// countByVerb makes the API server count what the contender asks of it, by verb.
+func (s *stage) countByVerb() {
+	s.Helper()
+	for name, verbs := range verbsOf {
+		s.must(s.Create(s.Context(), &flowcontrolv1.FlowSchema{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: flowcontrolv1.FlowSchemaSpec{
+				MatchingPrecedence:         2,
+				PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: "exempt"},
+				Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
+					Subjects:         []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: operator.User}}},
+					ResourceRules:    []flowcontrolv1.ResourcePolicyRule{{Verbs: verbs, APIGroups: []string{"*"}, Resources: []string{"*"}, ClusterScope: true, Namespaces: []string{"*"}}},
+					NonResourceRules: []flowcontrolv1.NonResourcePolicyRule{{Verbs: verbs, NonResourceURLs: []string{"*"}}},
+				}},
+			},
+		}))
+	}
+	kube, err := kubernetes.NewForConfig(s.asOperator())
+	s.must(err)
+	for deadline := time.Now().Add(patience); !s.countsAll(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.Fatal("the API server does not count the requests of " + operator.User + " by verb")
+		}
+		// One of each kind; that two of them are refused does not matter, they are counted before.
+		namespaces := kube.CoreV1().Namespaces()
+		_, _ = namespaces.Get(s.Context(), "default", metav1.GetOptions{})
+		if w, err := namespaces.Watch(s.Context(), metav1.ListOptions{}); err == nil {
+			w.Stop()
+		}
+		_ = namespaces.Delete(s.Context(), "none-of-this-name", metav1.DeleteOptions{})
+	}
+}
+
+func (s *stage) countsAll() bool {
+	s.Helper()
+	a := s.asked()
+	return a.reads > 0 && a.watches > 0 && a.writes > 0
+}
+
+// asked asks the API server what it has counted.
+func (s *stage) asked() asked {
+	s.Helper()
+	of := func(name string) int {
+		n := 0.0
+		for _, v := range s.metric("apiserver_flowcontrol_dispatched_requests_total", `flow_schema="`+name+`"`) {
+			n += v
+		}
+		return int(n)
+	}
+	return asked{of("bench-by-verb-reads"), of("bench-by-verb-watches"), of("bench-by-verb-writes")}
+}

@@ -1,0 +1,180 @@
+package bench
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	peers "github.com/holdfast-dev/holdfast/test/bench/contender"
+	"github.com/holdfast-dev/holdfast/test/bench/results"
+)
+
+// contender is one way to make what users declared.
+type contender struct {
+	results.Contender
+	// prepare starts it. What it returns declares applications and returns when all of them
+	// are what was declared.
+	prepare func(s *stage) (bringUp func(from, to int))
+	// events says that it tells about each application what the operator tells.
+	events bool
+	// user is whom the API server sees.
+	user string
+}
+
+// bareApply is the limit: the writes of the operator, and nothing else.
+func bareApply(bodies *templates) contender {
+	return contender{
+		Contender: results.Contender{ID: results.Bare, Name: "bare client-go, apply", About: "The same writes as Holdfast's, with nothing in between: no cache, no queue, no comparing."},
+		events:    true, user: operator.User,
+		prepare: func(s *stage) func(int, int) {
+			b := newBare(s, bodies)
+			return func(from, to int) {
+				s.runBare(b, from, to)
+				s.waitAll(to) // the clock stops for all when a watch has seen that all are Ready
+			}
+		},
+	}
+}
+
+// bareCreate is what those do who never look again.
+func bareCreate(bodies *templates) contender {
+	return contender{
+		Contender: results.Contender{ID: "C0", Name: "bare client-go, create", About: "Creates the children and writes a status once; its clock stops when all is answered, as it never says Ready."},
+		user:      operator.User,
+		prepare: func(s *stage) func(int, int) {
+			b := newBare(s, bodies)
+			b.creates = true
+			return func(from, to int) { s.runBare(b, from, to) }
+		},
+	}
+}
+
+// ours is the operator, as it is installed.
+func ours() contender {
+	return contender{
+		Contender: results.Contender{ID: "C1", Name: "Holdfast", About: "The operator of this repository, with the flags it is installed with."},
+		events:    true, user: operator.User,
+		prepare: func(s *stage) func(int, int) {
+			op := operator.Start(s, s.plane, operator.Options{Fast: true})
+			s.measured = op.Process
+			return s.declare
+		},
+	}
+}
+
+// declare creates applications and waits until all are Ready.
+func (s *stage) declare(from, to int) {
+	s.createApps(from, to, func(*appsapi.AppService) {})
+	s.waitAll(to)
+}
+
+// peer is a program of somebody else, or one that we wrote as the literature teaches it.
+func peer(id, name, about string) contender {
+	p, err := peers.Named(name)
+	if err != nil {
+		panic(err) // a name in this file
+	}
+	return contender{
+		Contender: results.Contender{ID: id, Name: name, About: about}, user: p.User(),
+		prepare: func(s *stage) func(int, int) {
+			s.measured = p.Start(s, s.plane, workers)
+			if p.Kind.Kind == "AppService" {
+				return s.declare
+			}
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(p.Kind.GroupVersion().WithKind(p.Kind.Kind + "List"))
+			s.subject = subject{
+				list: list, make: func(i int) client.Object {
+					app := newApp(i)
+					return p.App(app.Namespace, app.Name, app.Spec.Image, int64(*app.Spec.Replicas))
+				},
+				ready: func(o client.Object) bool {
+					app, ok := o.(*unstructured.Unstructured)
+					return ok && p.Ready(app)
+				},
+			}
+			s.seen = s.watchReady()
+			return func(from, to int) {
+				s.createAll(from, to, func(client.Object) {})
+				s.waitAll(to)
+			}
+		},
+	}
+}
+
+// allPeers are those that everything is compared with.
+func allPeers() []contender {
+	return []contender{
+		peer("C2", "sample", "The pattern of the sample-controller, written by us as the literature teaches it: typed informers, a workqueue, create what is missing, update what differs, status and an event on every pass."),
+		peer("C3", "kubebuilder", "The pattern of the kubebuilder book, written by us as it is taught: a finalizer, CreateOrUpdate for each child, status on every pass."),
+		peer("C4", "kro-stock", "kro v0.9.4 as it is released, with a ResourceGraphDefinition that makes the same children."),
+		peer("C4t", "kro-tuned", "The same with as many workers as Holdfast and a requeue of 100 ms instead of 3 s."),
+		peer("C4e", "kro-events", "The same, woken by events alone; what fails is then not tried again."),
+		peer("C5", "fluxssa", "The apply engine of Flux (fluxcd/pkg/ssa v0.78.0) with the least possible controller around it. Ready means applied: it waits for nothing."),
+	}
+}
+
+// measure brings up applications on a control plane of their own. With fsync etcd is as durable as
+// in production; without, the disk of this machine is not measured.
+func measure(t *testing.T, c contender, n int, fsync bool) results.Sample {
+	s := newStage(t, controlplane.Options{Fsync: fsync})
+	s.countCalls(c.user)
+	bringUp := c.prepare(s)
+	time.Sleep(calm)
+	calls, revision, etcd := s.calls(), s.revision(), s.etcdMB()
+	before := s.usage()
+	start := time.Now()
+	bringUp(0, n)
+	out := results.Sample{WallSeconds: time.Since(start).Seconds()}
+	for !s.deploymentsSeen(n) {
+		time.Sleep(calm / 20)
+	}
+	out.AllSeconds = time.Since(start).Seconds()
+	time.Sleep(calm) // the last events are on their way
+	out.CPUSeconds = s.usage().since(before)
+	out.Calls, out.Revisions = s.calls()-calls, s.revision()-revision
+	out.EtcdMB = s.etcdMB() - etcd
+	s.check(c, n)
+	if s.measured != nil {
+		out.PeakRSSMB, out.RSSMB = memory(t, s.measured.Pid())
+		took := s.seen.between(0, n)
+		out.P50Seconds, out.P99Seconds = took.at(0.50)/1000, took.at(0.99)/1000
+		s.must(s.measured.Stop(10 * time.Second))
+	}
+	return out
+}
+
+// countRequests lets a contender bring up applications while every request is written down. The
+// first of the applications tells which of them were for it.
+func countRequests(t *testing.T, c contender, n int) (audit.Events, client.Object) {
+	s := newStage(t, controlplane.Options{Audit: true})
+	log, err := audit.Open(s.plane.AuditLog())
+	s.must(err)
+	bringUp := c.prepare(s)
+	time.Sleep(calm)
+	from, err := log.Mark(t.Context(), s.plane.Config)
+	s.must(err)
+	bringUp(0, n)
+	time.Sleep(calm)
+	all, err := log.Since(t.Context(), s.plane.Config, from)
+	s.must(err)
+	s.check(c, n)
+	first := s.subject.make(0)
+	s.must(s.Get(t.Context(), client.ObjectKeyFromObject(first), first))
+	return all.By(c.user), first
+}
+
+// check shows that nothing is compared that is not the same.
+func (s *stage) check(c contender, n int) {
+	s.Helper()
+	s.children(n)
+	if c.events {
+		s.told(n)
+	}
+}

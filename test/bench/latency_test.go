@@ -1,0 +1,194 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/test/bench/results"
+)
+
+// loads are shares of what the operator can do at most, and what it may add to bare
+// client-go there, in ms.
+var loads = []struct{ share, must, goal float64 }{{0.2, 50, 20}, {0.8, 200, 100}}
+
+// readyLatency is P3: POST of an AppService until a watch sees it Ready, beside bare
+// client-go that makes the same writes and, like the operator, has to wait until the
+// controller-manager has seen the Deployment before it may say Ready.
+func readyLatency(t *testing.T, size liveSize) []results.Figure {
+	var bodies *templates
+	t.Run("counted", func(t *testing.T) { bodies = operatorBodies(t) })
+	if bodies == nil {
+		t.Fatal("without the operator's requests there is nothing to compare with")
+	}
+	r := &race{size: size, bodies: bodies, took: map[string][]latencies{}}
+	// Each for half of the time, twice: who comes later finds a warmer machine.
+	for i, who := range []string{contenderOurs, contenderBare, contenderBare, contenderOurs} {
+		t.Run(fmt.Sprintf("%s, turn %d", who, i+1), func(t *testing.T) { r.turn(t, who) })
+		if t.Failed() {
+			t.Fatal("nothing is compared that did not end complete")
+		}
+	}
+	return r.figures()
+}
+
+const (
+	contenderOurs = "ours"
+	contenderBare = "bare with a watch"
+)
+
+// race is the same load for two contenders.
+type race struct {
+	size       liveSize
+	bodies     *templates
+	saturation float64                // of the first turn of ours
+	took       map[string][]latencies // by contender and load
+	others     []results.Figure
+}
+
+// turn runs a contender on a fresh control plane, after a burst.
+func (r *race) turn(t *testing.T, who string) {
+	var s *stage
+	created := nobody
+	var group sync.WaitGroup
+	if who == contenderOurs {
+		s = liveStage(t)
+	} else {
+		s = newStage(t, controlplane.Options{})
+		s.countCalls(operator.User) // at the same level of priority as the operator
+		b := newPatientBare(s, newBare(s, r.bodies))
+		created = func(app *appsapi.AppService) { group.Go(func() { b.serve(s, app) }) }
+	}
+	burst := s.saturate(r.size.burst, created)
+	if r.saturation == 0 {
+		r.saturation = burst
+	}
+	took, others := s.underLoads(r.size, r.saturation, created)
+	group.Wait()
+	if r.took[who] == nil {
+		r.took[who] = make([]latencies, len(loads))
+	}
+	for i := range took {
+		r.took[who][i] = append(r.took[who][i], took[i]...)
+	}
+	others.Note = who
+	r.others = append(r.others, others)
+}
+
+func (r *race) figures() []results.Figure {
+	out := []results.Figure{{Row: "P3", Name: "saturation", Got: r.saturation, Unit: "apps/s", Note: fmt.Sprintf("a burst of %d, ours", r.size.burst)}}
+	for i, load := range loads {
+		at := fmt.Sprintf(" at %.0f %% of it", 100*load.share)
+		ours, bare := r.took[contenderOurs][i], r.took[contenderBare][i]
+		out = append(out, ours.figures("P3", contenderOurs+at)...)
+		out = append(out, bare.figures("P3", contenderBare+at)...)
+		out = append(out, results.Figure{
+			Row: "P3", Name: "ours - " + contenderBare + ", p99" + at, Got: ours.at(0.99) - bare.at(0.99), Unit: "ms",
+			Note: fmt.Sprintf("p50: %.0f ms", ours.at(0.50)-bare.at(0.50)),
+		}.AtMost(load.must, load.goal).DisturbedBy(r.others...))
+	}
+	return append(out, r.others...)
+}
+
+// saturate creates AppServices as fast as it goes and returns how many became Ready per
+// second. They are the first ones of the stage.
+func (s *stage) saturate(n int, created func(*appsapi.AppService)) float64 {
+	s.Helper()
+	start := time.Now()
+	s.createApps(0, n, created)
+	s.waitAll(n)
+	perSecond := float64(n) / time.Since(start).Seconds()
+	s.Logf("a burst of %d: %.1f apps/s", n, perSecond)
+	time.Sleep(calm)
+	return perSecond
+}
+
+// underLoads runs an open loop at each load after a burst.
+func (s *stage) underLoads(size liveSize, saturation float64, created func(*appsapi.AppService)) ([]latencies, results.Figure) {
+	s.Helper()
+	var out []latencies
+	before, start, from := s.usage(), time.Now(), size.burst
+	for _, load := range loads {
+		rate := load.share * saturation
+		l := s.arrive(from, rate, size.loop/2, created)
+		from += arrivals(rate, size.loop/2)
+		s.Logf("%.1f apps/s for %s: %s", rate, size.loop/2, l)
+		out = append(out, l)
+		time.Sleep(calm)
+	}
+	return out, s.others("P3", before, start)
+}
+
+// patientBare is bare client-go with one watch: it says Ready when it is true.
+type patientBare struct {
+	*bare
+	mu       sync.Mutex
+	observed map[types.NamespacedName]chan struct{}
+}
+
+func newPatientBare(s *stage, b *bare) *patientBare {
+	p := &patientBare{bare: b, observed: map[types.NamespacedName]chan struct{}{}}
+	deployments := b.kube.AppsV1().Deployments("")
+	follow(s, &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return deployments.List(ctx, o)
+		},
+		WatchFuncWithContext: deployments.Watch,
+	}, func(_ watch.EventType, d *appsv1.Deployment) {
+		if d.Status.ObservedGeneration < d.Generation {
+			return
+		}
+		select {
+		case p.signal(client.ObjectKeyFromObject(d)) <- struct{}{}:
+		default: // said before
+		}
+	})
+	return p
+}
+
+// signal is where it is said that the Deployment of an AppService was seen.
+func (p *patientBare) signal(name types.NamespacedName) chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.observed[name] == nil {
+		p.observed[name] = make(chan struct{}, 1)
+	}
+	return p.observed[name]
+}
+
+// serve does everything for one AppService.
+func (p *patientBare) serve(s *stage, app *appsapi.AppService) {
+	var events sync.WaitGroup
+	defer events.Wait()
+	if err := p.bring(s.Context(), p.bodies.bodiesFor(app), &events); err != nil {
+		s.Error(err)
+	}
+}
+
+func (p *patientBare) bring(ctx context.Context, body *templates, events *sync.WaitGroup) error {
+	if err := p.children(ctx, body); err != nil {
+		return err
+	}
+	if err := p.say(ctx, body, 0, events); err != nil {
+		return err
+	}
+	select {
+	case <-p.signal(client.ObjectKeyFromObject(body.app)):
+	case <-time.After(patience):
+		return fmt.Errorf("the controller-manager has not seen Deployment %s/%s after %s", body.app.Namespace, body.app.Name, patience)
+	}
+	return p.say(ctx, body, 1, events)
+}

@@ -1,0 +1,48 @@
+package bench
+
+import (
+	"testing"
+	"time"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/test/bench/results"
+)
+
+// liveSize is how much of everything there is.
+type liveSize struct {
+	burst int           // AppServices that tell how many per second are too many
+	loop  time.Duration // of an open loop
+
+	churnApps int           // that are there before the churn
+	churnStep time.Duration // at each rate
+	churnUp   float64       // from one rate to the next
+
+	driftApps    int
+	driftCounted int // drifts of each kind whose requests are counted
+
+	rollouts int
+	stacks   int
+}
+
+var (
+	fullLife = liveSize{
+		burst: 500, loop: time.Minute, churnApps: 900, churnStep: 20 * time.Second, churnUp: 1.25,
+		driftApps: 1000, driftCounted: 20, rollouts: 200, stacks: 1000,
+	}
+	smallLife = liveSize{
+		burst: 100, loop: 10 * time.Second, churnApps: 100, churnStep: 5 * time.Second, churnUp: 1.5,
+		driftApps: 100, driftCounted: 5, rollouts: 10, stacks: 50,
+	}
+)
+
+// liveScenarios are what happens to applications while they live: arrivals, edits, drift,
+// ordered rollouts, removals, and neighbours that always fail. Each has a fresh control plane.
+var liveScenarios = []struct {
+	row string
+	run func(*testing.T, liveSize) []results.Figure
+}{
+	{"P3", readyLatency}, {"P4", churning}, {"P9", drifting}, {"P10", rollingOut}, {"P11", pruning}, {"P13", poisoning},
+}
+
+// nobody is who has to be told of an AppService when the operator finds it by itself.
+func nobody(*appsapi.AppService) {}

@@ -1,0 +1,129 @@
+package bench
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/test/bench/results"
+)
+
+// measureMemory weighs the operator at each size, and lets the population grow to the last.
+func (p *population) measureMemory(sizes []int) ([]results.Figure, []results.HeapSample) {
+	p.Helper()
+	token := p.scraper()
+	var weighed []results.HeapSample
+	for _, size := range sizes {
+		p.grow(size)
+		heap := p.liveHeap(token) / (1 << 20)
+		p.say("%d take %.2f MiB of live heap", size, heap)
+		weighed = append(weighed, results.HeapSample{Apps: size, LiveMB: heap})
+	}
+	p.complete(p.size)
+	grown, _ := memory(p, p.op.Pid())
+	p.must(p.op.Stop(10 * time.Second))
+	p.must(p.op.Start())
+	p.must(p.op.WaitReady(p.Context()))
+	p.rest()
+	peak, now := memory(p, p.op.Pid())
+	slope, fit := results.Slope(weighed)
+	const (
+		must, goal = 24, 8
+		resident   = 150
+	)
+	at := fmt.Sprintf("at %d", p.size)
+	return []results.Figure{
+		results.Figure{Row: "P8", Name: "live heap per AppService", Got: slope, Unit: "KiB", Note: fmt.Sprintf("least squares over %v, counted by the collector", sizes)}.AtMost(must, goal),
+		{Row: "P8", Name: "R² of it", Got: fit, Note: "1 is a straight line"},
+		{Row: "P8", Name: "live heap " + at, Got: weighed[len(weighed)-1].LiveMB, Unit: "MiB"},
+		results.Figure{Row: "P8", Name: "RSS after a start " + at, Got: now, Unit: "MiB", Note: "GOGC and GOMEMLIMIT as by default"}.AtMost(resident, resident),
+		results.Figure{Row: "P8", Name: "peak RSS of a start " + at, Got: peak, Unit: "MiB", Note: "VmHWM"}.AtMost(resident, resident),
+		{Row: "P8", Name: "peak RSS of who made them " + at, Got: grown, Unit: "MiB", Note: "VmHWM"},
+	}, weighed
+}
+
+// scraper makes somebody who may read metrics, and returns the token.
+func (p *population) scraper() string {
+	p.Helper()
+	name, ns := metav1.ObjectMeta{Name: "bench-scraper"}, "default"
+	p.must(p.Create(p.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name.Name, Namespace: ns}}))
+	p.must(p.Create(p.Context(), &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}}}))
+	p.must(p.Create(p.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: name.Name}},
+	}))
+	kube, err := kubernetes.NewForConfig(p.plane.Config)
+	p.must(err)
+	hours := int64(6 * 60 * 60)
+	token, err := kube.CoreV1().ServiceAccounts(ns).CreateToken(p.Context(), name.Name,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hours}}, metav1.CreateOptions{})
+	p.must(err)
+	return token.Status.Token
+}
+
+// liveHeap starts a second operator that collects its garbage often, and asks it, when it has
+// come to rest, how many bytes were live at a collection that began after that.
+func (p *population) liveHeap(token string) float64 {
+	p.Helper()
+	address, err := net.Listen("tcp", "127.0.0.1:0")
+	p.must(err)
+	p.must(address.Close())
+	op := operator.New(p, p.plane, operator.Options{Fast: true, Args: []string{"--metrics-address=" + address.Addr().String()}})
+	op.Env = append(op.Env, "GOGC=20") // what a few dozen questions allocate, with 10,000 too
+	p.must(op.Start())
+	p.must(op.WaitReady(p.Context()))
+	p.idle(op.Pid())
+	scrape := func() (cycles, live float64) {
+		text := p.scrape("https://"+address.Addr().String()+"/metrics", token)
+		return p.valueOf(text, "go_gc_cycles_total_gc_cycles_total"), p.valueOf(text, "go_gc_heap_live_bytes")
+	}
+	// Being asked makes the garbage that a collection needs.
+	first, live := scrape()
+	for cycles, deadline := first, time.Now().Add(time.Minute); cycles < first+2; cycles, live = scrape() {
+		if time.Now().After(deadline) {
+			p.Fatal("the operator collects no garbage although it is asked for metrics all the time")
+		}
+	}
+	p.must(op.Stop(10 * time.Second))
+	return live
+}
+
+// scrape reads metrics. The certificate is one that the operator has made for itself.
+func (p *population) scrape(url, token string) string {
+	p.Helper()
+	request, err := http.NewRequestWithContext(p.Context(), http.MethodGet, url, nil)
+	p.must(err)
+	request.Header.Set("Authorization", "Bearer "+token)
+	anyone := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	response, err := anyone.Do(request)
+	p.must(err)
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	p.must(err)
+	if response.StatusCode != http.StatusOK {
+		p.Fatalf("GET %s: %s", url, response.Status)
+	}
+	return string(content)
+}
+
+// valueOf finds a metric without labels.
+func (p *population) valueOf(text, name string) float64 {
+	p.Helper()
+	_, rest, ok := strings.Cut(text, "\n"+name+" ")
+	if !ok {
+		p.Fatalf("the operator has no metric %s", name)
+	}
+	value, _, _ := strings.Cut(rest, "\n")
+	return number(p, value)
+}

@@ -1,0 +1,246 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/test/bench/results"
+)
+
+// openLoop begins n things at fixed times, whatever becomes of those before, and returns
+// when all of them have returned. A driver that waits for an answer before it asks again
+// leaves out exactly those who would have had to wait (coordinated omission). For the same
+// reason a latency counts from when something was due, not from when it was begun.
+func openLoop(ctx context.Context, perSecond float64, n int, do func(i int, due time.Time)) {
+	start := time.Now()
+	var group sync.WaitGroup
+	defer group.Wait()
+	for i := range n {
+		due := start.Add(time.Duration(float64(i) / perSecond * float64(time.Second)))
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Until(due)):
+		}
+		group.Go(func() { do(i, due) })
+	}
+}
+
+// arrivals is how many come at a rate in a time: at least one.
+func arrivals(perSecond float64, d time.Duration) int { return max(1, int(perSecond*d.Seconds())) }
+
+// latencies are how long each of several things took.
+type latencies []time.Duration
+
+// at is the latency in ms that a share of all does not exceed.
+func (l latencies) at(share float64) float64 {
+	if len(l) == 0 {
+		return math.NaN() // no figure rather than a good one
+	}
+	sorted := slices.Sorted(slices.Values(l))
+	i := int(math.Ceil(share*float64(len(sorted)))) - 1
+	return float64(sorted[max(i, 0)]) / float64(time.Millisecond)
+}
+
+// figures are the usual three, only told.
+func (l latencies) figures(row, name string) []results.Figure {
+	note := fmt.Sprintf("n=%d", len(l))
+	return []results.Figure{
+		{Row: row, Name: name + ", p50", Got: l.at(0.50), Unit: "ms", Note: note},
+		{Row: row, Name: name + ", p99", Got: l.at(0.99), Unit: "ms", Note: note},
+		{Row: row, Name: name + ", max", Got: l.at(1), Unit: "ms", Note: note},
+	}
+}
+
+func (l latencies) String() string {
+	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms, max %.0f ms of %d", l.at(0.50), l.at(0.99), l.at(1), len(l))
+}
+
+// stopwatch takes the time of many things at once, from when they are due until a watch
+// sees them.
+type stopwatch struct {
+	mu      sync.Mutex
+	pending map[string]time.Time
+	took    latencies
+}
+
+func newStopwatch() *stopwatch { return &stopwatch{pending: map[string]time.Time{}} }
+
+// start has to be called before anything is done: a watch may be faster than an answer.
+func (w *stopwatch) start(key string, due time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pending[key] = due
+}
+
+// stop takes the time of what was started, once.
+func (w *stopwatch) stop(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if due, ok := w.pending[key]; ok {
+		w.took = append(w.took, time.Since(due))
+		delete(w.pending, key)
+	}
+}
+
+// drop forgets what cannot be seen any more.
+func (w *stopwatch) drop(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.pending, key)
+}
+
+// wait returns when everything that was started has been seen.
+func (w *stopwatch) wait(s *stage, what string) {
+	s.Helper()
+	left := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.pending)
+	}
+	s.eventually(what, func() string {
+		if n := left(); n > 0 {
+			return fmt.Sprintf("%d are not seen", n)
+		}
+		return ""
+	})
+}
+
+// take returns the times since the last call.
+func (w *stopwatch) take() latencies {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	took := w.took
+	w.took = nil
+	return took
+}
+
+// eventually waits until a question is answered with nothing, and says the last answer if
+// that takes too long.
+func (s *stage) eventually(what string, missing func() string) {
+	s.Helper()
+	last := ""
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if last = missing(); last == "" {
+			return
+		}
+	}
+	s.Fatalf("%s: %s after %s", what, last, patience)
+}
+
+// watching hands on what a watch of the driver's own shows, for as long as the test lasts.
+func watching[T client.Object](s *stage, list client.ObjectList, seen func(watch.EventType, T)) {
+	s.Helper()
+	follow(s, &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			all := list.DeepCopyObject().(client.ObjectList)
+			return all, s.List(ctx, all, &client.ListOptions{Raw: &o})
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return s.Watch(ctx, list, &client.ListOptions{Raw: &o})
+		},
+	}, seen)
+}
+
+// follow hands on what a watch shows; when it returns, nothing is missed any more. The API
+// server ends a watch that cannot follow, as on a busy machine: then a new one is begun,
+// and what happened in between is seen late.
+func follow[T client.Object](s *stage, source *cache.ListWatch, seen func(watch.EventType, T)) {
+	s.Helper()
+	var kind T
+	var begun atomic.Int64
+	begin := source.WatchFuncWithContext
+	source.WatchFuncWithContext = func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		if begun.Add(1) > 1 && ctx.Err() == nil {
+			s.Logf("a watch of %T is begun again", kind)
+		}
+		return begin(ctx, o)
+	}
+	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: source, ObjectType: kind,
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(o any) { seen(watch.Added, o.(T)) },
+			UpdateFunc: func(_, o any) { seen(watch.Modified, o.(T)) },
+			DeleteFunc: func(o any) {
+				if late, ok := o.(cache.DeletedFinalStateUnknown); ok {
+					o = late.Obj
+				}
+				seen(watch.Deleted, o.(T))
+			},
+		},
+	})
+	go informer.RunWithContext(s.Context())
+	if !cache.WaitForCacheSync(s.Context().Done(), informer.HasSynced) {
+		s.Fatalf("watch %T: the test is over", kind)
+	}
+}
+
+// liveStage is a stage with the operator on it, whose requests are counted.
+func liveStage(t *testing.T) *stage {
+	t.Helper()
+	s := newStage(t, controlplane.Options{})
+	s.countCalls(operator.User)
+	s.op = operator.Start(t, s.plane, operator.Options{Fast: true})
+	time.Sleep(calm)
+	return s
+}
+
+// arrive creates AppServices in an open loop, hands each one on, and returns how long each
+// took from when it was due until a watch saw it Ready. All before them have to be Ready.
+func (s *stage) arrive(from int, perSecond float64, d time.Duration, created func(*appsapi.AppService)) latencies {
+	s.Helper()
+	n := arrivals(perSecond, d)
+	s.makeNamespaces(from, from+n)
+	openLoop(s.Context(), perSecond, n, func(i int, due time.Time) {
+		app := newApp(from + i)
+		s.seen.due(app, due)
+		if err := s.Create(s.Context(), app); err != nil {
+			s.Error(err)
+			return
+		}
+		created(app)
+	})
+	s.waitAll(from + n)
+	return s.seen.between(from, from+n)
+}
+
+// due is begun for what was due at another time than now.
+func (r *readyWatch) due(app *appsapi.AppService, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.start[app.Name] = at
+}
+
+func (r *readyWatch) between(from, to int) latencies {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out latencies
+	for i := from; i < to; i++ {
+		if d, ok := r.ready[newApp(i).Name]; ok {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// others is how much of the machine somebody else used since a usage was noted.
+func (s *stage) others(row string, before usage, since time.Time) results.Figure {
+	s.Helper()
+	share := s.usage().since(before).disturbance() / time.Since(since).Seconds()
+	return results.Figure{Row: row, Name: "CPU that others used meanwhile", Got: share, Unit: "cores"}
+}

@@ -1,0 +1,126 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+)
+
+// atOnce is how many AppServices are created before all of them have to be Ready.
+const atOnce = 1000
+
+// population is a growing number of AppServices, all Ready, and their operator.
+type population struct {
+	*stage
+	size  int
+	begun time.Time
+}
+
+func newPopulation(t testing.TB) *population {
+	p := &population{stage: newStage(t, controlplane.Options{}), begun: time.Now()}
+	p.countByVerb()
+	p.op = operator.Start(t, p.plane, operator.Options{Fast: true})
+	return p
+}
+
+// say tells how far a long run has come.
+func (p *population) say(format string, args ...any) {
+	p.Helper()
+	p.Logf("%4.0f s  "+format, append([]any{time.Since(p.begun).Seconds()}, args...)...)
+}
+
+// grow creates AppServices until there are so many.
+func (p *population) grow(size int) {
+	p.Helper()
+	for p.size < size {
+		to := min(p.size+atOnce, size)
+		p.makeNamespaces(p.size, to)
+		p.createApps(p.size, to, func(*appsapi.AppService) {})
+		p.waitAll(to)
+		p.size = to
+		p.say("%d are Ready", to)
+	}
+	p.rest()
+}
+
+// rest returns when nobody is busy any more: neither the operator nor the control plane, which
+// answers its requests and sends it events.
+func (p *population) rest() {
+	p.Helper()
+	for _, process := range []int{p.plane.ControllerManager.Pid(), p.op.Pid()} {
+		p.idle(process)
+	}
+}
+
+// ofPopulation are the kinds that the operator writes, and how they are listed.
+var ofPopulation = []schema.GroupVersionKind{
+	appsapi.GroupVersion.WithKind("AppServiceList"),
+	appsv1.SchemeGroupVersion.WithKind("DeploymentList"),
+	corev1.SchemeGroupVersion.WithKind("ServiceList"),
+	appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"),
+	eventsv1.SchemeGroupVersion.WithKind("EventList"),
+}
+
+// thing is one object of the population.
+type thing struct{ kind, namespace, name string }
+
+// app is the name of the AppService that it belongs to.
+func (t thing) app() string {
+	name, _, _ := strings.Cut(t.name, ".") // of events
+	return name[:min(len(name), len(newApp(0).Name))]
+}
+
+// snapshot is the version of each object.
+type snapshot map[thing]string
+
+func (p *population) snapshot() snapshot {
+	p.Helper()
+	all := snapshot{}
+	for _, kind := range ofPopulation {
+		p.eachOf(kind, func(m *metav1.PartialObjectMetadata) {
+			if strings.HasPrefix(m.Namespace, "bench-") {
+				all[thing{kind.Kind, m.Namespace, m.Name}] = m.ResourceVersion
+			}
+		})
+	}
+	return all
+}
+
+// eachOf visits all objects of a kind, page by page.
+func (p *population) eachOf(list schema.GroupVersionKind, visit func(*metav1.PartialObjectMetadata)) {
+	p.Helper()
+	var page metav1.PartialObjectMetadataList
+	for {
+		page.SetGroupVersionKind(list)
+		p.must(p.List(p.Context(), &page, client.Limit(atOnce), client.Continue(page.Continue)))
+		for i := range page.Items {
+			visit(&page.Items[i])
+		}
+		if page.Continue == "" {
+			return
+		}
+	}
+}
+
+// changedSince are the objects that are new or another version. Those that are gone do not
+// count: events expire.
+func (now snapshot) changedSince(before snapshot) []thing {
+	var changed []thing
+	for t, version := range now {
+		if before[t] != version {
+			changed = append(changed, t)
+		}
+	}
+	return changed
+}

@@ -1,0 +1,42 @@
+// Command report makes docs/reports/bench.md and its pictures of what a run of the benchmark has
+// left in out/bench.json. Every number in them is from there.
+package main
+
+import (
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/holdfast-dev/holdfast/test/bench/results"
+)
+
+func main() {
+	if len(os.Args) != 4 {
+		log.Fatal("usage: report out/bench.json docs/reports/bench.md docs/images")
+	}
+	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(from, page, images string) error {
+	r, err := results.Read(from)
+	if err != nil {
+		return err
+	}
+	beside, err := filepath.Rel(filepath.Dir(page), images)
+	if err != nil {
+		return err
+	}
+	files := map[string]string{page: markdown(r, filepath.ToSlash(beside)), filepath.Join(images, wallPicture): wallBars(r)}
+	if len(r.Heap) > 1 {
+		files[filepath.Join(images, heapPicture)] = heapLine(r)
+	}
+	for name, content := range files {
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/test/bench/results"
+)
+
+// markdown is the page; images is where its pictures are, seen from there.
+func markdown(r *results.Run, images string) string {
+	var b strings.Builder
+	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	p("# How fast, beside whom\n")
+	p("Made by `make bench PROFILE=%s` (%.0f min) on kernel %s, %s x %s, %s. Do not edit.", r.Profile, r.Minutes, r.Machine["kernel"], r.Machine["cores"], r.Machine["cpu"], r.Machine["go"])
+	p("etcd %s, everything shares the cores; for each contender a fresh control plane.", r.Machine["etcd"])
+	p("What counts is the ratio within one round: the machine is nobody's reference, and hardware of yours will have other seconds.\n")
+	p("![wall time of all contenders](%s/%s)\n", images, wallPicture)
+	figures(p, r)
+	contenders(p, r)
+	requests(p, r)
+	if len(r.Heap) > 1 {
+		p("## Memory\n\n![live heap by number of applications](%s/%s)\n", images, heapPicture)
+	}
+	rounds(p, r)
+	p("## Flags\n")
+	for _, program := range slices.Sorted(maps.Keys(r.Flags)) {
+		p("- %s: `%s`", program, strings.Join(r.Flags[program], " "))
+	}
+	return b.String()
+}
+
+type printer func(format string, args ...any)
+
+func figures(p printer, r *results.Run) {
+	p("## What was asked for\n\nBounds are at most. *goal* and *must* are what is reached.\n")
+	p("| row | figure | got | must | goal | |\n| --- | --- | --- | --- | --- | --- |")
+	for _, f := range r.Figures {
+		if f.Verdict() == "" {
+			continue
+		}
+		p("| %s | %s | %s | %s | %s | %s |", f.Row, withNote(f), number(f.Got, f.Unit), bound(f.Must, f.Unit), bound(f.Goal, f.Unit), f.Verdict())
+	}
+	p("\nAnd what was only looked at:\n\n| row | figure | got |\n| --- | --- | --- |")
+	for _, f := range r.Figures {
+		if f.Verdict() == "" {
+			p("| %s | %s | %s |", f.Row, withNote(f), number(f.Got, f.Unit))
+		}
+	}
+	p("")
+}
+
+func withNote(f results.Figure) string {
+	if f.Note == "" {
+		return f.Name
+	}
+	return f.Name + " (" + f.Note + ")"
+}
+
+func number(n float64, unit string) string { return strings.TrimSpace(fmt.Sprintf("%.4g %s", n, unit)) }
+
+func bound(b *float64, unit string) string {
+	if b == nil {
+		return ""
+	}
+	return number(*b, unit)
+}
+
+func contenders(p printer, r *results.Run) {
+	p("## Contenders\n\n%d applications at once, each a Deployment without pods and a Service; the median of the rounds that count.\n", r.Apps)
+	p("| | wall | / %s (lowest to highest) | calls per app | writes of etcd per app | CPU per app: its own, API server | peak memory |\n| --- | --- | --- | --- | --- | --- | --- |", results.Bare)
+	apps := float64(r.Apps)
+	for _, c := range r.Contenders {
+		median := func(of func(results.Sample) float64) float64 { return results.Median(r.Values(c.ID, of)) }
+		ratios := r.Ratios(c.ID, results.Wall)
+		if len(ratios) == 0 {
+			continue
+		}
+		low, high := results.Spread(ratios)
+		own, memory := "", ""
+		if ms := 1000 * median(func(s results.Sample) float64 { return s.CPUSeconds["contender"] }) / apps; ms > 0 {
+			own, memory = fmt.Sprintf("%.1f ms, ", ms), fmt.Sprintf("%.0f MiB", median(func(s results.Sample) float64 { return s.PeakRSSMB }))
+		}
+		p("| %s %s | %.2f s | %.2f (%.2f to %.2f) | %.1f | %.1f | %s%.1f ms | %s |", c.ID, c.Name, median(results.Wall), results.Median(ratios), low, high,
+			median(func(s results.Sample) float64 { return float64(s.Calls) })/apps, median(func(s results.Sample) float64 { return float64(s.Revisions) })/apps,
+			own, 1000*median(func(s results.Sample) float64 { return s.CPUSeconds["apiserver"] })/apps, memory)
+	}
+	p("")
+	for _, c := range r.Contenders {
+		p("- **%s %s**: %s", c.ID, c.Name, c.About)
+	}
+	p("")
+}
+
+func requests(p printer, r *results.Run) {
+	p("## Requests per application\n\nFrom the audit log of a run of its own.\n\n| | request | per application | refused in all |\n| --- | --- | --- | --- |")
+	for _, q := range r.Requests {
+		p("| %s | %s %s | %.2f | %d |", q.Contender, q.Verb, q.Resource, q.PerApp, q.Refused)
+	}
+	p("")
+}
+
+func rounds(p printer, r *results.Run) {
+	p("## Rounds\n\nThe bare engine runs first and last; a round whose two bare runs are more than a tenth apart counts for nothing.\n")
+	p("| round | order | bare apart | counts |\n| --- | --- | --- | --- |")
+	for i, round := range r.Rounds {
+		counts := "yes"
+		if round.Thrown {
+			counts = "thrown away"
+		}
+		p("| %d | %s | %.1f %% | %s |", i+1, strings.Join(round.Order, " "), 100*round.Spread, counts)
+	}
+	p("")
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"html"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/test/bench/results"
+)
+
+// Pictures, as files.
+const (
+	wallPicture = "bench-wall.svg"
+	heapPicture = "bench-heap.svg"
+)
+
+// Colors that are readable on light and dark pages.
+const (
+	ink     = "#6b7280"
+	ourBar  = "#0d9488"
+	bareBar = "#9ca3af"
+	peerBar = "#d97706"
+)
+
+func svg(width, height int, title string, body func(p printer)) string {
+	var b strings.Builder
+	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	p(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="13" fill="%s" role="img">`, width, height, ink)
+	p(`<title>%s</title>`, html.EscapeString(title))
+	body(p)
+	p(`</svg>`)
+	return b.String()
+}
+
+// wallBars shows how much longer than the bare engine each contender takes. Who takes very much
+// longer is cut off, and the number says how much it is.
+func wallBars(r *results.Run) string {
+	const left, width, row, cut = 210, 720, 30, 10.0
+	scale := (width - left - 110) / cut
+	title := fmt.Sprintf("%d applications at once: wall time as a multiple of bare client-go making the same writes", r.Apps)
+	return svg(width, row*(len(r.Contenders)+2), title, func(p printer) {
+		p(`<text x="0" y="16" font-weight="600">%s</text>`, html.EscapeString(title))
+		y := row
+		for _, c := range r.Contenders {
+			ratios := r.Ratios(c.ID, results.Wall)
+			if len(ratios) == 0 {
+				continue
+			}
+			color := peerBar
+			switch {
+			case c.ID == "C1":
+				color = ourBar
+			case strings.HasPrefix(c.ID, "C0"):
+				color = bareBar
+			}
+			middle := results.Median(ratios)
+			low, high := results.Spread(ratios)
+			length := min(middle, cut) * scale
+			p(`<text x="%d" y="%d" text-anchor="end">%s</text>`, left-8, y+16, html.EscapeString(c.Name))
+			p(`<rect x="%d" y="%d" width="%.1f" height="20" rx="2" fill="%s"/>`, left, y+2, length, color)
+			if high <= cut {
+				p(`<path d="M%.1f %dH%.1f" stroke="%s" stroke-width="2"/>`, left+low*scale, y+12, left+high*scale, ink)
+			}
+			p(`<text x="%.1f" y="%d">%.2f x</text>`, left+max(length, min(high, cut)*scale)+6, y+17, middle)
+			y += row
+		}
+		p(`<path d="M%.1f %dV%d" stroke="%s" stroke-dasharray="3 3"/>`, left+scale, row-4, y, ink)
+	})
+}
+
+// heapLine shows live memory by number of applications.
+func heapLine(r *results.Run) string {
+	const left, bottom, width, height = 60, 40, 720, 300
+	last := r.Heap[len(r.Heap)-1]
+	maxX, maxY := float64(last.Apps), 0.0
+	for _, h := range r.Heap {
+		maxY = max(maxY, h.LiveMB)
+	}
+	x := func(apps int) float64 { return left + float64(apps)/maxX*(width-left-30) }
+	y := func(mb float64) float64 { return height - bottom - mb/maxY*(height-bottom-40) }
+	kib, r2 := results.Slope(r.Heap)
+	title := fmt.Sprintf("Live heap of the operator: %.1f KiB per application (R² %.3f)", kib, r2)
+	return svg(width, height, title, func(p printer) {
+		p(`<text x="0" y="16" font-weight="600">%s</text>`, title)
+		p(`<path d="M%d %dH%d M%d %dV30" stroke="%s"/>`, left, height-bottom, width-20, left, height-bottom, ink)
+		var points []string
+		for _, h := range r.Heap {
+			points = append(points, fmt.Sprintf("%.1f,%.1f", x(h.Apps), y(h.LiveMB)))
+			p(`<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>`, x(h.Apps), y(h.LiveMB), ourBar)
+			p(`<text x="%.1f" y="%.1f" text-anchor="middle">%.0f MB</text>`, x(h.Apps), y(h.LiveMB)-10, h.LiveMB)
+			p(`<text x="%.1f" y="%d" text-anchor="middle">%d</text>`, x(h.Apps), height-bottom+18, h.Apps)
+		}
+		p(`<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`, strings.Join(points, " "), ourBar)
+	})
+}

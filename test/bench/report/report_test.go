@@ -1,0 +1,71 @@
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/test/bench/results"
+)
+
+func TestReport(t *testing.T) {
+	dir := t.TempDir()
+	sample := func(wall float64) []results.Sample {
+		return []results.Sample{{WallSeconds: wall, Calls: 600, Revisions: 900, CPUSeconds: map[string]float64{"contender": 0.3, "apiserver": 1}, PeakRSSMB: 90}}
+	}
+	r := &results.Run{
+		Profile: "full", Machine: map[string]string{"kernel": "6.1", "cores": "2", "cpu": "a <fast> one", "go": "go1.26", "etcd": "without fsync"}, Apps: 100,
+		Contenders: []results.Contender{{ID: results.Bare, Name: "bare"}, {ID: "C1", Name: "Holdfast"}, {ID: "C4", Name: "<slow>"}},
+		Rounds: []results.Round{
+			{Order: []string{"C0s", "C1", "C4", "C0s"}, Samples: map[string][]results.Sample{results.Bare: append(sample(2), sample(2)...), "C1": sample(2.2), "C4": sample(200)}},
+			{Order: []string{"C0s"}, Thrown: true, Spread: 0.5, Samples: map[string][]results.Sample{results.Bare: append(sample(1), sample(9)...)}},
+		},
+		Requests: []results.Requests{{Contender: "C1", Resource: "services", Verb: "patch", PerApp: 1}},
+		Heap:     []results.HeapSample{{Apps: 1000, LiveMB: 20}, {Apps: 2000, LiveMB: 28}},
+		Figures:  []results.Figure{results.Figure{Row: "P1", Name: "wall", Got: 1.1}.AtMost(1.25, 1.1), {Row: "P4", Name: "told"}},
+	}
+	from, page := filepath.Join(dir, "bench.json"), filepath.Join(dir, "bench.md")
+	if err := r.Write(from); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(from, page, dir); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| P1 | wall | 1.1 | 1.25 | 1.1 | goal |", "| C1 Holdfast | 2.20 s | 1.10 (1.10 to 1.10) | 6.0 | 9.0 | 3.0 ms, 10.0 ms | 90 MiB |", "| C1 | patch services | 1.00 | 0 |",
+		"| 2 | C0s | 50.0 % | thrown away |", "![wall time of all contenders](./" + wallPicture + ")",
+	} {
+		if !strings.Contains(string(content), want) {
+			t.Errorf("no %q in\n%s", want, content)
+		}
+	}
+	for name, want := range map[string]string{wallPicture: "100.00 x", heapPicture: "8.2 KiB per application"} {
+		wellFormed(t, filepath.Join(dir, name), want)
+	}
+}
+
+func wellFormed(t *testing.T, file, want string) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := xml.NewDecoder(strings.NewReader(string(content))); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("%s: %v\n%s", file, err, content)
+		}
+	}
+	if !strings.Contains(string(content), want) {
+		t.Errorf("no %q in %s", want, content)
+	}
+}

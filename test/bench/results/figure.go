@@ -1,0 +1,75 @@
+package results
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// Figure is one number that a scenario measured, and what it is held against.
+type Figure struct {
+	// Row is the scenario, as docs/reports/bench.md lists them.
+	Row  string  `json:"row"`
+	Name string  `json:"name"`
+	Got  float64 `json:"got"`
+	Unit string  `json:"unit,omitempty"`
+	// Must and Goal are at most; nil means that it is only told.
+	Must *float64 `json:"must,omitempty"`
+	Goal *float64 `json:"goal,omitempty"`
+	// Note is what a reader has to know to read the number.
+	Note string `json:"note,omitempty"`
+}
+
+// AtMost sets what the figure must be and what it should be.
+func (f Figure) AtMost(must, goal float64) Figure {
+	f.Must, f.Goal = &must, &goal
+	return f
+}
+
+// calmMachine is how many cores others may use before a latency tells more about them.
+const calmMachine = 0.2
+
+// DisturbedBy says in the note that others used the machine, if they did: figures of how many cores
+// that were.
+func (f Figure) DisturbedBy(others ...Figure) Figure {
+	for _, o := range others {
+		if o.Got > calmMachine {
+			f.Note += fmt.Sprintf("; TAKE IT AGAIN: others used %.1f cores", o.Got)
+			break
+		}
+	}
+	return f
+}
+
+// Missed is the verdict on a figure that is not what it must be.
+const Missed = "MISSED"
+
+// Verdict is "goal", "must", "MISSED", or nothing if there is nothing to hold it against.
+func (f Figure) Verdict() string {
+	switch {
+	case f.Must == nil:
+		return ""
+	case f.Got <= *f.Goal:
+		return "goal"
+	case f.Got <= *f.Must:
+		return "must"
+	}
+	return Missed
+}
+
+func bound(b *float64) string {
+	if b == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.4g", *b)
+}
+
+// PrintFigures prints what was measured beside what was wanted.
+func PrintFigures(out io.Writer, all []Figure) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ROW\tFIGURE\tGOT\tMUST\tGOAL\tVERDICT\tNOTE")
+	for _, f := range all {
+		fmt.Fprintf(w, "%s\t%s\t%.4g %s\t%s\t%s\t%s\t%s\n", f.Row, f.Name, f.Got, f.Unit, bound(f.Must), bound(f.Goal), f.Verdict(), f.Note)
+	}
+	_ = w.Flush()
+}

@@ -1,0 +1,181 @@
+// Package results is what a run of the benchmark leaves: the measuring side fills it and writes
+// it to out/bench.json, the reporting side makes pages and pictures of that file alone.
+package results
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Run is everything that one run of the benchmark has found.
+type Run struct {
+	Profile string            `json:"profile"`
+	Machine map[string]string `json:"machine"`
+	// Flags of the control plane, without which figures cannot be compared.
+	Flags   map[string][]string `json:"flags"`
+	Minutes float64             `json:"minutes"`
+	Apps    int                 `json:"apps"`
+	// Contenders in the order of the report.
+	Contenders []Contender  `json:"contenders"`
+	Rounds     []Round      `json:"rounds"`
+	Requests   []Requests   `json:"requests"`
+	Heap       []HeapSample `json:"heap,omitempty"`
+	Figures    []Figure     `json:"figures"`
+}
+
+// Contender is who was measured.
+type Contender struct {
+	ID    string `json:"id"`
+	Name  string `json:"name"`
+	About string `json:"about"`
+}
+
+// Round is one repetition: every contender once, the bare engine at its begin and its end.
+type Round struct {
+	Order []string `json:"order"`
+	// Spread is how far the two runs of the bare engine are apart, as a share of their mean.
+	Spread float64 `json:"spread"`
+	// Thrown says that nothing here counts, as the machine was not quiet.
+	Thrown  bool                `json:"thrown,omitempty"`
+	Samples map[string][]Sample `json:"samples"`
+}
+
+// Sample is one measurement of one contender.
+type Sample struct {
+	WallSeconds float64 `json:"wallSeconds"`
+	// AllSeconds is until the controller-manager has done its part, too.
+	AllSeconds float64            `json:"allSeconds,omitempty"`
+	CPUSeconds map[string]float64 `json:"cpuSeconds"`
+	// Calls are requests of the contender that the API server let through, Revisions all writes
+	// that etcd took, those of the controller-manager among them.
+	Calls     int     `json:"calls"`
+	Revisions int     `json:"revisions"`
+	EtcdMB    float64 `json:"etcdMB"`
+
+	P50Seconds float64 `json:"p50Seconds,omitempty"` // POST to Ready
+	P99Seconds float64 `json:"p99Seconds,omitempty"`
+	PeakRSSMB  float64 `json:"peakRSSMB,omitempty"`
+	RSSMB      float64 `json:"rssMB,omitempty"`
+}
+
+// Requests is how often a contender asked for one kind of thing, per application.
+type Requests struct {
+	Contender string  `json:"contender"`
+	Resource  string  `json:"resource"`
+	Verb      string  `json:"verb"`
+	Accepted  int     `json:"accepted"`
+	Refused   int     `json:"refused"`
+	PerApp    float64 `json:"perApp"`
+}
+
+// HeapSample is what was live in the operator with so many applications.
+type HeapSample struct {
+	Apps   int     `json:"apps"`
+	LiveMB float64 `json:"liveMB"`
+}
+
+// Bare is the contender that all others are a ratio to.
+const Bare = "C0s"
+
+// Ratios are a number of a contender as a ratio to the bare engine of the same round, for all
+// rounds that count.
+func (r *Run) Ratios(contender string, of func(Sample) float64) []float64 {
+	var out []float64
+	for _, round := range r.Rounds {
+		if round.Thrown {
+			continue
+		}
+		bare := mean(round.Samples[Bare], of)
+		for _, s := range round.Samples[contender] {
+			out = append(out, of(s)/bare)
+		}
+	}
+	return out
+}
+
+// Values are a number of a contender in all rounds that count.
+func (r *Run) Values(contender string, of func(Sample) float64) []float64 {
+	var out []float64
+	for _, round := range r.Rounds {
+		if round.Thrown {
+			continue
+		}
+		for _, s := range round.Samples[contender] {
+			out = append(out, of(s))
+		}
+	}
+	return out
+}
+
+func mean(all []Sample, of func(Sample) float64) float64 {
+	sum := 0.0
+	for _, s := range all {
+		sum += of(s)
+	}
+	return sum / float64(len(all))
+}
+
+// Wall is the wall time of a sample.
+func Wall(s Sample) float64 { return s.WallSeconds }
+
+// Median of numbers; 0 if there are none.
+func Median(all []float64) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// Spread is the smallest and the largest of numbers.
+func Spread(all []float64) (low, high float64) {
+	if len(all) == 0 {
+		return 0, 0
+	}
+	return slices.Min(all), slices.Max(all)
+}
+
+// Slope fits a line through the heap samples: KiB per application, and how well it fits.
+func Slope(all []HeapSample) (kib, r2 float64) {
+	n, sx, sy, sxx, sxy, syy := float64(len(all)), 0.0, 0.0, 0.0, 0.0, 0.0
+	for _, h := range all {
+		x, y := float64(h.Apps), h.LiveMB*1024
+		sx, sy, sxx, sxy, syy = sx+x, sy+y, sxx+x*x, sxy+x*y, syy+y*y
+	}
+	covariance, varianceX, varianceY := n*sxy-sx*sy, n*sxx-sx*sx, n*syy-sy*sy
+	if varianceX == 0 || varianceY == 0 {
+		return 0, 0
+	}
+	return covariance / varianceX, covariance * covariance / (varianceX * varianceY)
+}
+
+// Write writes the run to a file.
+func (r *Run) Write(file string) error {
+	slices.SortStableFunc(r.Figures, func(a, b Figure) int { return cmp.Or(cmp.Compare(len(a.Row), len(b.Row)), cmp.Compare(a.Row, b.Row)) })
+	content, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(content, '\n'), 0o644)
+}
+
+// Read reads a run from a file.
+func Read(file string) (*Run, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w; make bench PROFILE=quick makes one", err)
+	}
+	var r Run
+	if err := json.Unmarshal(content, &r); err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	return &r, nil
+}

@@ -1,0 +1,52 @@
+package results
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+func TestRatios(t *testing.T) {
+	sample := func(seconds float64) []Sample { return []Sample{{WallSeconds: seconds}} }
+	bare := func(a, b float64) []Sample { return append(sample(a), sample(b)...) }
+	r := &Run{Rounds: []Round{
+		{Samples: map[string][]Sample{Bare: bare(1, 3), "C1": sample(3)}},
+		{Samples: map[string][]Sample{Bare: bare(4, 4), "C1": sample(4)}},
+		{Samples: map[string][]Sample{Bare: bare(1, 9), "C1": sample(100)}, Thrown: true},
+	}}
+	if got := r.Ratios("C1", Wall); !slices.Equal(got, []float64{1.5, 1}) {
+		t.Errorf("a ratio is to the mean of the bare runs of the same round, and of rounds that count: %v", got)
+	}
+	if got := r.Ratios("C9", Wall); len(got) != 0 {
+		t.Errorf("who was not measured has no ratio: %v", got)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for want, all := range map[float64][]float64{0: nil, 2: {3, 1, 2}, 2.5: {4, 1, 2, 3}} {
+		if got := Median(all); got != want {
+			t.Errorf("median of %v is %v, want %v", all, got, want)
+		}
+	}
+}
+
+func TestSlope(t *testing.T) {
+	line := []HeapSample{{1000, 10}, {2000, 18}, {5000, 42}}
+	if kib, r2 := Slope(line); math.Abs(kib-8.192) > 1e-9 || math.Abs(r2-1) > 1e-9 {
+		t.Errorf("8 MB per 1,000 are 8.192 KiB each, on a line: got %v, %v", kib, r2)
+	}
+	if _, r2 := Slope([]HeapSample{{1000, 10}, {2000, 30}, {3000, 10}}); r2 > 0.1 {
+		t.Errorf("that is no line: %v", r2)
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for got, want := range map[float64]string{1: "goal", 1.5: "must", 3: Missed} {
+		if v := (Figure{Got: got}).AtMost(2, 1).Verdict(); v != want {
+			t.Errorf("%v is %q, want %q", got, v, want)
+		}
+	}
+	if v := (Figure{Got: 1}).Verdict(); v != "" {
+		t.Errorf("nothing was asked for, but it is %q", v)
+	}
+}
