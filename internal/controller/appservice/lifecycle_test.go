@@ -99,9 +99,12 @@ func liveCount(w *world) {
 	w.settles()
 }
 
+// hasPods waits until so many are ready, and the status says so: it follows, and until it has, the
+// operator is not at rest.
 func (w *world) hasPods(n int32) {
 	w.Helper()
 	w.Eventually(func() int32 { return w.deployment().Status.ReadyReplicas }, "60s", "50ms").Should(Equal(n))
+	w.Eventually(func() string { return w.app().Status.ReplicasReady }, "60s", "50ms").Should(Equal(fmt.Sprintf("%d/%d", n, n)))
 }
 
 // portsGoAndCome takes the Service away and brings it back.
