@@ -138,7 +138,7 @@ causes: build images dist ## Provoke every cause that can be provoked on a real 
 	go test -count=1 -v -timeout 30m ./test/rollouts -apps=100
 
 .PHONY: test-center
-test-center: assets ## Hold the application center against the API server, in full (10 minutes)
+test-center: assets ## Hold the application center against the API server, in full (20 minutes)
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 40m ./test/center -changes=10000
 	HUB_FIGURES=1 go test -count=1 -v -run Figures ./internal/center/hub
 

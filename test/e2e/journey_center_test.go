@@ -32,7 +32,6 @@ func centerTells(t *testing.T, g *WithT, ns string) {
 	kubectl(t, "-n", ns, "apply", "-f", root+"/config/samples/cloudmanager.yaml")
 	kubectl(t, "-n", ns, "create", "serviceaccount", "viewer")
 	kubectl(t, "-n", ns, "create", "rolebinding", "viewer", "--clusterrole=view", "--serviceaccount="+ns+":viewer")
-	token := kubectl(t, "-n", ns, "create", "token", "viewer")
 	page := openPage(t, ns)
 	const image = "localhost/web:oops"
 	var said atomic.Pointer[time.Time]
@@ -53,7 +52,7 @@ func centerTells(t *testing.T, g *WithT, ns string) {
 	t.Logf("the stream said it %.2f s after the operator's status", said.Load().Sub(status).Seconds())
 
 	expectEngine(t, g, ns)
-	replicaKilled(t, g, ns, token)
+	replicaKilled(t, g, ns)
 }
 
 // openPage runs kubectl holdfast ui until the test ends, and returns the address that it prints.
@@ -128,19 +127,26 @@ func expectEngine(t *testing.T, g *WithT, ns string) {
 
 // replicaKilled ends one of two replicas while many follow through the Service: all of them see
 // soon again what is, also what came meanwhile.
-func replicaKilled(t *testing.T, g *WithT, ns, token string) {
-	const many, soon = 50, 5 * time.Second
+func replicaKilled(t *testing.T, g *WithT, ns string) {
+	const many, people, soon = 50, 5, 5 * time.Second // one person has at most 32 streams at a replica
+	var tokens []string
+	for i := range people {
+		name := fmt.Sprint("viewer-", i)
+		kubectl(t, "-n", ns, "create", "serviceaccount", name)
+		kubectl(t, "-n", ns, "create", "rolebinding", name, "--clusterrole=view", "--serviceaccount="+ns+":"+name)
+		tokens = append(tokens, kubectl(t, "-n", ns, "create", "token", name))
+	}
 	address := kubectl(t, "-n", "holdfast-system", "get", "service", "holdfast-center", "-o", "jsonpath=https://{.spec.clusterIP}/api/v1/stream")
 	inside := process(t, "kubelet")
 	var clients []*stream.Client
 	var cuts atomic.Int32
-	for range many {
+	for i := range many {
 		// Each with connections of its own, as people come.
 		by := &http.Client{Transport: &http.Transport{
 			DialContext:     dialFrom(fmt.Sprintf("/proc/%d/ns/net", inside)),
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the center made it itself
 		}}
-		clients = append(clients, follow(t, by, address, token, func(c *stream.Client) { c.Down = func(error) { cuts.Add(1) } }))
+		clients = append(clients, follow(t, by, address, tokens[i%people], func(c *stream.Client) { c.Down = func(error) { cuts.Add(1) } }))
 	}
 	behind := func(want ...string) func() int {
 		return func() int {
