@@ -129,6 +129,8 @@ func (b *bare) create(ctx context.Context, body *templates) error {
 	if err := errors.Join(json.Unmarshal([]byte(body.deployment), &deployment), json.Unmarshal([]byte(body.service), &service)); err != nil {
 		return err
 	}
+	deployment.ResourceVersion, service.ResourceVersion = "", "" // with which an apply asks that there be none
+	deployment.UID, service.UID = "", ""
 	ns := body.app.Namespace
 	var errs [2]error
 	var group sync.WaitGroup
