@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -83,9 +84,10 @@ type Model struct {
 	dirty map[Ref]bool
 	due   map[Ref]time.Time // when to look again although nothing happens
 	in    map[string]int    // how many there are in a namespace
-	// sorted are all of them in their order, for readers, who may keep it; nil when it has to be
-	// made anew.
+	// sorted are all of them in their order; nil when it has to be made anew. Readers may keep
+	// it: one that was lent is copied before it is changed, and no other.
 	sorted []*Record
+	lent   atomic.Bool
 	// waiting is since when the oldest of dirty waits, taken since when that of those waited of
 	// which left are still to be looked at; the rest is of the looks that were taken.
 	waiting, taken time.Time
@@ -225,7 +227,9 @@ func (m *Model) resort(before, after *Record) {
 		m.sorted = nil
 		return
 	}
-	m.sorted = slices.Clone(m.sorted)
+	if m.lent.Swap(false) {
+		m.sorted = slices.Clone(m.sorted)
+	}
 	m.sorted[i] = after
 }
 
@@ -277,6 +281,7 @@ func (m *Model) Get(ref Ref) *Record {
 func (m *Model) All() []*Record {
 	m.mu.RLock()
 	out := m.sorted
+	m.lent.Store(true)
 	m.mu.RUnlock()
 	if out != nil {
 		return out
@@ -289,5 +294,6 @@ func (m *Model) All() []*Record {
 	}
 	slices.SortFunc(out, func(a, b *Record) int { return a.Ref.Compare(b.Ref) })
 	m.sorted = out
+	m.lent.Store(true)
 	return out
 }
