@@ -3,7 +3,6 @@ package bench
 import (
 	"time"
 
-	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -32,18 +31,7 @@ var verbsOf = map[string][]string{
 func (s *stage) countByVerb() {
 	s.Helper()
 	for name, verbs := range verbsOf {
-		s.must(s.Create(s.Context(), &flowcontrolv1.FlowSchema{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: flowcontrolv1.FlowSchemaSpec{
-				MatchingPrecedence:         2,
-				PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: "exempt"},
-				Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
-					Subjects:         []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: operator.User}}},
-					ResourceRules:    []flowcontrolv1.ResourcePolicyRule{{Verbs: verbs, APIGroups: []string{"*"}, Resources: []string{"*"}, ClusterScope: true, Namespaces: []string{"*"}}},
-					NonResourceRules: []flowcontrolv1.NonResourcePolicyRule{{Verbs: verbs, NonResourceURLs: []string{"*"}}},
-				}},
-			},
-		}))
+		s.sortOut(name, operator.User, verbs...)
 	}
 	kube, err := kubernetes.NewForConfig(s.asOperator())
 	s.must(err)
@@ -70,12 +58,5 @@ func (s *stage) countsAll() bool {
 // asked asks the API server what it has counted.
 func (s *stage) asked() asked {
 	s.Helper()
-	of := func(name string) int {
-		n := 0.0
-		for _, v := range s.metric("apiserver_flowcontrol_dispatched_requests_total", `flow_schema="`+name+`"`) {
-			n += v
-		}
-		return int(n)
-	}
-	return asked{of("bench-by-verb-reads"), of("bench-by-verb-watches"), of("bench-by-verb-writes")}
+	return asked{s.countedAs("bench-by-verb-reads"), s.countedAs("bench-by-verb-watches"), s.countedAs("bench-by-verb-writes")}
 }

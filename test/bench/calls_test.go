@@ -24,19 +24,7 @@ const flowSchema = "bench-contender"
 // countCalls makes the API server count what a contender, who comes as a user, asks of it.
 func (s *stage) countCalls(user string) {
 	s.Helper()
-	s.must(s.Create(s.Context(), &flowcontrolv1.FlowSchema{
-		ObjectMeta: metav1.ObjectMeta{Name: flowSchema},
-		Spec: flowcontrolv1.FlowSchemaSpec{
-			MatchingPrecedence: 2, // 1 is for Kubernetes' own
-			// Where administrators are: a contender is not to wait in queues that others have not.
-			PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: "exempt"},
-			Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
-				Subjects:         []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: user}}},
-				ResourceRules:    []flowcontrolv1.ResourcePolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}, ClusterScope: true, Namespaces: []string{"*"}}},
-				NonResourceRules: []flowcontrolv1.NonResourcePolicyRule{{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}},
-			}},
-		},
-	}))
+	s.sortOut(flowSchema, user, "*")
 	// The API server takes it up by itself, soon: the first request that is counted shows that.
 	cfg, err := s.plane.ConfigFor(user)
 	s.must(err)
@@ -50,11 +38,31 @@ func (s *stage) countCalls(user string) {
 	}
 }
 
+// sortOut has requests of a user with these verbs counted under a name.
+func (s *stage) sortOut(name, user string, verbs ...string) {
+	s.Helper()
+	s.must(s.Create(s.Context(), &flowcontrolv1.FlowSchema{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: flowcontrolv1.FlowSchemaSpec{
+			MatchingPrecedence: 2, // 1 is for Kubernetes' own
+			// Where administrators are: a contender is not to wait in queues that others have not.
+			PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: "exempt"},
+			Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
+				Subjects:         []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: user}}},
+				ResourceRules:    []flowcontrolv1.ResourcePolicyRule{{Verbs: verbs, APIGroups: []string{"*"}, Resources: []string{"*"}, ClusterScope: true, Namespaces: []string{"*"}}},
+				NonResourceRules: []flowcontrolv1.NonResourcePolicyRule{{Verbs: verbs, NonResourceURLs: []string{"*"}}},
+			}},
+		},
+	}))
+}
+
 // calls is how many requests of the contender the API server has let through so far.
-func (s *stage) calls() int {
+func (s *stage) calls() int { return s.countedAs(flowSchema) }
+
+func (s *stage) countedAs(name string) int {
 	s.Helper()
 	n := 0.0
-	for _, v := range s.metric("apiserver_flowcontrol_dispatched_requests_total", `flow_schema="`+flowSchema+`"`) {
+	for _, v := range s.metric("apiserver_flowcontrol_dispatched_requests_total", `flow_schema="`+name+`"`) {
 		n += v
 	}
 	return int(n)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // clockTicks per second, in which the kernel counts CPU time for everybody.
@@ -22,6 +23,21 @@ func cpu(t testing.TB, pid int) float64 {
 	fields := strings.Fields(content[strings.LastIndex(content, ")")+1:])
 	const user, system = 11, 12
 	return (number(t, fields[user]) + number(t, fields[system])) / clockTicks
+}
+
+// idle returns when a process has used next to no CPU for a second.
+func (s *stage) idle(pid int) {
+	s.Helper()
+	last := cpu(s, pid)
+	for range int(patience / time.Second) {
+		time.Sleep(time.Second)
+		now := cpu(s, pid)
+		if now-last < 0.02 {
+			return
+		}
+		last = now
+	}
+	s.Fatal("the operator does not come to rest")
 }
 
 // memory is the peak and the present resident memory of a process.

@@ -31,6 +31,7 @@ const (
 	namespaces = 4
 	creators   = 8 // goroutines that create AppServices
 	patience   = 5 * time.Minute
+	calm       = 2 * time.Second // lets a control plane that has just started come to rest
 )
 
 // controllerManagerArgs keep the controller-manager from being what is measured: its
