@@ -163,15 +163,18 @@ func (w *World) Settles(app application, children ...client.Object) {
 	w.Expect(len(quiet)).To(gomega.BeZero(), "a second reconcile calls:\n%s", quiet.Count())
 }
 
-// FallsSilent waits until the operator has said what it had to say about an object:
-// events follow the status, and nobody waits for them.
+// FallsSilent waits until the operator has done and said what it had to about an
+// application: what is left over goes after the status, events follow both, and nobody
+// waits for them.
 func (w *World) FallsSilent(name string) {
 	w.Helper()
 	about := func(e *audit.Event) bool {
-		return e.ObjectRef.Name == name || strings.HasPrefix(e.ObjectRef.Name, name+".") // an event
+		return e.ObjectRef.Name == name ||
+			strings.HasPrefix(e.ObjectRef.Name, name+".") || // an event
+			strings.HasPrefix(e.ObjectRef.Name, name+"-") // a child
 	}
 	w.Eventually(func() string {
-		return w.Calls(func() { time.Sleep(300 * time.Millisecond) }).Where(about).Count().String()
+		return w.Calls(func() { time.Sleep(500 * time.Millisecond) }).Where(about).Count().String()
 	}, "60s", "1ms").Should(gomega.Equal(audit.Events{}.Count().String()))
 }
 
