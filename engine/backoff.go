@@ -24,13 +24,26 @@ type backoff struct {
 
 	mu          sync.Mutex
 	unreachable map[reconcile.Request]bool
+	// postponed are those that were not tried: the queue forgets them, and we do not.
+	postponed map[reconcile.Request]bool
 }
 
 func newBackoff(most time.Duration) *backoff {
 	return &backoff{
 		TypedRateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, most),
 		unreachable:      map[reconcile.Request]bool{},
+		postponed:        map[reconcile.Request]bool{},
 	}
+}
+
+// failedBefore says whether the last try failed.
+func (b *backoff) failedBefore(req reconcile.Request) bool { return b.NumRequeues(req) > 0 }
+
+// postpone says that something is not tried now, so that nothing is known newly.
+func (b *backoff) postpone(req reconcile.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.postponed[req] = true
 }
 
 // note says why the last try failed, before the queue asks.
@@ -57,8 +70,12 @@ func (b *backoff) When(req reconcile.Request) time.Duration {
 
 // Forget starts again after a success.
 func (b *backoff) Forget(req reconcile.Request) {
-	b.TypedRateLimiter.Forget(req)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.postponed[req] {
+		delete(b.postponed, req)
+		return
+	}
+	b.TypedRateLimiter.Forget(req)
 	delete(b.unreachable, req)
 }

@@ -40,6 +40,11 @@ func TestBackoff(t *testing.T) {
 			if last != tc.want {
 				t.Errorf("got %s at most, want %s", last, tc.want)
 			}
+			b.postpone(req)
+			b.Forget(req)
+			if wait := b.When(req); wait != tc.want || !b.failedBefore(req) {
+				t.Errorf("not tried: waits %s, want %s", wait, tc.want)
+			}
 			b.Forget(req)
 			if wait := b.When(req); wait != 20*time.Millisecond {
 				t.Errorf("after a success: waits %s", wait)

@@ -186,9 +186,9 @@ func (w *world) reconcile(r ref, f *loss) {
 	var result ctrl.Result
 	var err error
 	if r.kind == "AppService" {
-		result, err = w.services.Reconcile(quietly, req)
+		result, err = w.services.pass(quietly, req)
 	} else {
-		result, err = w.stacks.Reconcile(quietly, req)
+		result, err = w.stacks.pass(quietly, req)
 	}
 	during(w, r.kind, nil)
 	w.acting, w.failed = ref{}, err

@@ -63,7 +63,8 @@ type ComponentStatus struct {
 
 // Options of a controller. The zero value is fit for production.
 type Options struct {
-	// Workers is how many objects are worked on at once; 0 means 8.
+	// Workers is how many objects are worked on at once; 0 means 32. They mostly wait for the
+	// API server, and some of them for webhooks that do not answer.
 	Workers int
 	// MaxBackoff bounds the time between two tries of what the API server refuses; 0
 	// means 5 minutes.
@@ -74,7 +75,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.Workers == 0 {
-		o.Workers = 8
+		o.Workers = 32
 	}
 	if o.MaxBackoff == 0 {
 		o.MaxBackoff = 5 * time.Minute

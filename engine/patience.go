@@ -22,11 +22,12 @@ const (
 // cannot be reached, and for a kind that it does not know, and try every few seconds.
 // Without it informers wait ever longer between two tries, up to a minute, and an outage
 // lasts that much longer for those who only watch. All other requests fail at once: those
-// who write decide themselves what to do.
+// who write decide themselves what to do. Events wait for one another.
 func Patient(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
+	turn := make(chan struct{}, eventsAtOnce)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return patient{next: next, pause: retryUnreachable, missing: retryMissing}
+		return patient{next: fewEvents{next: next, turn: turn}, pause: retryUnreachable, missing: retryMissing}
 	})
 	return cfg
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
@@ -41,6 +42,7 @@ type reconciler[T Object] struct {
 	ears    *ears
 	clock   clock.PassiveClock
 	backoff *backoff
+	ward    ward
 	stale   workqueue.TypedRateLimiter[ctrl.Request] // apart from backoff: nothing failed
 	written written[T]
 	// optionals are the kinds that the cluster may not know.
@@ -49,8 +51,24 @@ type reconciler[T Object] struct {
 	contents *contents
 }
 
-// Reconcile looks, decides, writes and reports.
+// Reconcile is one pass. What failed before comes after what did not, and must leave room.
 func (r *reconciler[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if r.backoff.failedBefore(req) {
+		if !r.ward.enter() {
+			r.backoff.postpone(req)
+			return ctrl.Result{RequeueAfter: fullWard + rand.N(fullWard)}, nil
+		}
+		defer r.ward.leave()
+	}
+	result, err := r.pass(ctx, req)
+	if err != nil {
+		result.Priority = new(handler.LowPriority)
+	}
+	return result, err
+}
+
+// pass looks, decides, writes and reports.
+func (r *reconciler[T]) pass(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	obj, err := r.get(ctx, req)
 	if err != nil {
 		r.backoff.note(req, err)

@@ -135,6 +135,7 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 		ears:      newEars(mgr.GetAPIReader(), clock.RealClock{}),
 		clock:     clock.RealClock{},
 		backoff:   limiter,
+		ward:      newWard(o.Workers),
 		stale:     workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, maxUnreachable),
 		written:   newWritten[T](),
 		optionals: optionals{},
@@ -151,6 +152,7 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 		For(kind.New(), builder.WithPredicates(predicate.Funcs{
 			UpdateFunc: func(e event.UpdateEvent) bool { return !r.written.echo(e.ObjectOld, e.ObjectNew) },
 		})).
+		Watches(kind.New(), unseenFirst[T]()).
 		Watches(pod, handler.EnqueueRequestsFromMapFunc(byInstance)).
 		Watches(claim, r.keptHandler())
 	r.watchChildren(b, cache, knows(kinds))

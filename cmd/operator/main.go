@@ -38,6 +38,7 @@ var version = "dev"
 type options struct {
 	healthAddress           string
 	metricsAddress          string
+	pprofAddress            string
 	leaderElection          bool
 	leaderElectionNamespace string
 	namespaces              list
@@ -118,10 +119,11 @@ func parse(args []string) (options, error) {
 	config.RegisterFlags(fs) // --kubeconfig
 	fs.StringVar(&o.healthAddress, "health-address", ":8081", "address of /healthz and /readyz")
 	fs.StringVar(&o.metricsAddress, "metrics-address", ":8443", "address of /metrics (HTTPS, callers are authenticated and authorized); 0 switches it off")
+	fs.StringVar(&o.pprofAddress, "pprof-address", "", "address of /debug/pprof (nobody is asked who they are: keep it on 127.0.0.1); empty switches it off")
 	fs.BoolVar(&o.leaderElection, "leader-elect", true, "let only one of several replicas act")
 	fs.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "", "namespace of the Lease and of the key that Secrets are hashed with (default: the namespace of the pod)")
 	fs.Var(&o.namespaces, "namespaces", "namespaces to look after, separated by commas (default: all)")
-	fs.IntVar(&o.workers, "workers", 8, "how many objects of a kind are worked on at once")
+	fs.IntVar(&o.workers, "workers", 32, "how many objects of a kind are worked on at once")
 	fs.DurationVar(&o.maxBackoff, "max-backoff", 5*time.Minute, "the longest time between two tries of what the API server refuses")
 	fs.BoolVar(&o.verbose, "v", false, "also log how decisions were made")
 	err := fs.Parse(args)
@@ -159,6 +161,7 @@ func newManager(o options) (ctrl.Manager, error) {
 		NewCache:                engine.NewCache(o.namespaces...),
 		HealthProbeBindAddress:  o.healthAddress,
 		Metrics:                 metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization},
+		PprofBindAddress:        o.pprofAddress,
 		LeaderElection:          o.leaderElection,
 		LeaderElectionID:        "holdfast-operator",
 		LeaderElectionNamespace: o.leaderElectionNamespace,

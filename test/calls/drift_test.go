@@ -44,9 +44,9 @@ type drift struct {
 // Deployment may be refused because the controller-manager was faster, more than once.
 var (
 	nothing = tally{}
-	raced   = tally{refused: 3}
-	news    = tally{status: 2, events: 1, refused: 3}
-	oneRead = tally{reads: 1, refused: 3}
+	raced   = tally{refused: 5}
+	news    = tally{status: 2, events: 1, refused: 5}
+	oneRead = tally{reads: 1, refused: 5}
 	books   = tally{reads: 1, children: 1}
 )
 
