@@ -56,7 +56,8 @@ func customClient(s *stage, cfg *rest.Config, one *http.Client) rest.Interface {
 
 // run makes all writes of the AppServices that come, and returns when all are answered.
 func (b *bare) run(s *stage, todo <-chan *appsapi.AppService) {
-	var group, events sync.WaitGroup
+	var group sync.WaitGroup
+	events := b.tells(s)
 	for range workers {
 		group.Go(func() {
 			for app := range todo {
@@ -64,7 +65,7 @@ func (b *bare) run(s *stage, todo <-chan *appsapi.AppService) {
 				if body := b.bodies.bodiesFor(app); b.creates {
 					err = b.create(s.Context(), body)
 				} else {
-					err = b.write(s.Context(), body, &events)
+					err = b.write(s.Context(), body, events)
 				}
 				if err != nil {
 					s.Error(err)
@@ -73,12 +74,29 @@ func (b *bare) run(s *stage, todo <-chan *appsapi.AppService) {
 		})
 	}
 	group.Wait()
-	s.Cleanup(events.Wait) // nobody's clock waits for events; that they came is checked when it has stopped
+	close(events)
+}
+
+// tells writes a few events at a time, like the operator. Nobody's clock waits for them; that
+// they came is checked when it has stopped.
+func (b *bare) tells(s *stage) chan<- *eventsv1.Event {
+	events := make(chan *eventsv1.Event, 100_000)
+	var last sync.WaitGroup
+	for range eventsAtOnce {
+		last.Go(func() {
+			for e := range events {
+				// A lost one shows when all are counted.
+				_, _ = b.kube.EventsV1().Events(e.Namespace).Create(s.Context(), e, metav1.CreateOptions{})
+			}
+		})
+	}
+	s.Cleanup(last.Wait)
+	return events
 }
 
 // write does it in the order of the operator: children at once, then what is said about
 // them; nobody waits for events.
-func (b *bare) write(ctx context.Context, body *templates, events *sync.WaitGroup) error {
+func (b *bare) write(ctx context.Context, body *templates, events chan<- *eventsv1.Event) error {
 	if err := b.children(ctx, body); err != nil {
 		return err
 	}
@@ -107,7 +125,7 @@ func (b *bare) children(ctx context.Context, body *templates) error {
 }
 
 // say writes the first or the last status, and its event.
-func (b *bare) say(ctx context.Context, body *templates, i int, events *sync.WaitGroup) error {
+func (b *bare) say(ctx context.Context, body *templates, i int, events chan<- *eventsv1.Event) error {
 	if err := b.status(ctx, body.app, body.status[i]); err != nil {
 		return err
 	}
@@ -115,10 +133,7 @@ func (b *bare) say(ctx context.Context, body *templates, i int, events *sync.Wai
 	if err := json.Unmarshal([]byte(body.events[i]), &event); err != nil {
 		return err
 	}
-	events.Go(func() {
-		// A lost one shows when all are counted.
-		_, _ = b.kube.EventsV1().Events(body.app.Namespace).Create(ctx, &event, metav1.CreateOptions{})
-	})
+	events <- &event
 	return nil
 }
 

@@ -33,27 +33,35 @@ import (
 var (
 	profileName = flag.String("profile", "", "what to measure: smoke, quick or full; nothing if empty")
 	only        = flag.String("only", "", "one scenario alone, for example P9; P1 stands for all that rounds tell, P8 for all of a large population")
+	apps        = flag.Int("apps", 0, "how many applications a burst has; 0 means those of the profile")
+	among       = flag.String("contenders", "", "who is measured beside bare client-go, for example C1,C2; all of the profile if empty")
 	rounds      = flag.Int("rounds", 0, "how many rounds have to count; 0 means those of the profile")
 )
 
-// workers of the operator, by default, and so of bare client-go.
-const workers = 8
+// What the operator does at the same time by default, and so bare client-go.
+const (
+	workers      = 32
+	eventsAtOnce = 4
+)
 
 // profile is how much is measured.
 type profile struct {
 	apps, counted, rounds int
-	peers, fsync          bool
+	peers                 []string // beside bare client-go
+	countsPeers           bool     // says kind by kind what they ask for
+	fsync                 bool
 	spread                float64       // how far the two runs of the bare engine in a round may be apart
 	life                  *liveSize     // none if nil
 	sizes                 []int         // of a population that grows
 	rest                  time.Duration // that it is left alone for
 }
 
-// CI is never quiet, so that a smoke test throws nothing away.
+// CI is never quiet, so that a smoke test throws nothing away; a quick run is one round that
+// takes seconds, of which little is left to throw away.
 var profiles = map[string]profile{
 	"smoke": {apps: 150, counted: 20, rounds: 1, spread: 2},
-	"quick": {apps: 300, counted: 50, rounds: 1, peers: true, fsync: true, spread: 0.10, life: &smallLife, sizes: []int{200, 400, 1000}, rest: 20 * time.Second},
-	"full":  {apps: 1000, counted: 100, rounds: 5, peers: true, fsync: true, spread: 0.10, life: &fullLife, sizes: []int{1000, 2000, 5000, 10_000}, rest: 10 * time.Minute},
+	"quick": {apps: 150, counted: 30, rounds: 1, peers: []string{"C2", "C3", "C4t", "C5"}, fsync: true, spread: 0.25, life: &smallLife, sizes: []int{100, 200, 400}, rest: 20 * time.Second},
+	"full":  {apps: 1000, counted: 100, rounds: 5, peers: []string{"C2", "C3", "C4", "C4t", "C4e", "C5"}, countsPeers: true, fsync: true, spread: 0.10, life: &fullLife, sizes: []int{1000, 2000, 5000, 10_000}, rest: 10 * time.Minute},
 }
 
 func TestBench(t *testing.T) {
@@ -63,6 +71,9 @@ func TestBench(t *testing.T) {
 	}
 	if *rounds > 0 {
 		p.rounds = *rounds
+	}
+	if *apps > 0 {
+		p.apps = *apps
 	}
 	begin := time.Now()
 	r := &results.Run{Profile: *profileName, Machine: machine(t, p.fsync), Flags: map[string][]string{"kube-controller-manager": controllerManagerArgs}, Apps: p.apps}
@@ -139,11 +150,20 @@ func contenders(t *testing.T, r *results.Run, p profile) (all []contender) {
 		return nil
 	}
 	all = []contender{bareApply(bodies), holdfast}
-	if p.peers {
-		all = append([]contender{all[0], bareCreate(bodies), holdfast}, allPeers()...)
+	if len(p.peers) > 0 {
+		all = []contender{all[0], bareCreate(bodies), holdfast}
+	}
+	for _, c := range allPeers() {
+		if slices.Contains(p.peers, c.ID) {
+			all = append(all, c)
+		}
+	}
+	if *among != "" {
+		chosen := append(strings.Split(*among, ","), results.Bare)
+		all = slices.DeleteFunc(all, func(c contender) bool { return !slices.Contains(chosen, c.ID) })
 	}
 	for _, c := range all {
-		if c.ID != holdfast.ID && p.peers {
+		if c.ID != holdfast.ID && p.countsPeers {
 			count(c)
 		}
 		r.Contenders = append(r.Contenders, c.Contender)

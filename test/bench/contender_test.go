@@ -61,7 +61,7 @@ func ours() contender {
 		Contender: results.Contender{ID: "C1", Name: "Holdfast", About: "The operator of this repository, with the flags it is installed with."},
 		events:    true, user: operator.User,
 		prepare: func(s *stage) func(int, int) {
-			op := operator.Start(s, s.plane, operator.Options{Fast: true})
+			op := operator.Start(s, s.plane, operator.Options{Fast: true, Args: s.pprofArgs()})
 			s.measured = op.Process
 			return s.declare
 		},
@@ -129,16 +129,18 @@ func measure(t *testing.T, c contender, n int, fsync bool) results.Sample {
 	time.Sleep(calm)
 	calls, revision, etcd := s.calls(), s.revision(), s.etcdMB()
 	before := s.usage()
-	start := time.Now()
-	bringUp(0, n)
-	out := results.Sample{WallSeconds: time.Since(start).Seconds()}
+	var out results.Sample
+	s.profiled(c.ID, func() {
+		start := time.Now()
+		bringUp(0, n)
+		out.WallSeconds = time.Since(start).Seconds()
+	})
 	for !s.deploymentsSeen(n) {
 		if s.Failed() {
 			s.FailNow() // then there will not be as many
 		}
 		time.Sleep(calm / 20)
 	}
-	out.AllSeconds = time.Since(start).Seconds()
 	time.Sleep(calm) // the last events are on their way
 	out.CPUSeconds = s.usage().since(before)
 	out.Calls, out.Revisions = s.calls()-calls, s.revision()-revision

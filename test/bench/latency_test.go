@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -135,12 +136,14 @@ func (s *stage) underLoads(size liveSize, saturation float64, created func(*apps
 // patientBare is bare client-go with one watch: it says Ready when it is true.
 type patientBare struct {
 	*bare
+	events   chan<- *eventsv1.Event
 	mu       sync.Mutex
 	observed map[types.NamespacedName]chan struct{}
 }
 
 func newPatientBare(s *stage, b *bare) *patientBare {
-	p := &patientBare{bare: b, observed: map[types.NamespacedName]chan struct{}{}}
+	p := &patientBare{bare: b, events: b.tells(s), observed: map[types.NamespacedName]chan struct{}{}}
+	s.Cleanup(func() { close(p.events) })
 	deployments := b.kube.AppsV1().Deployments("")
 	follow(s, &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -171,18 +174,16 @@ func (p *patientBare) signal(name types.NamespacedName) chan struct{} {
 
 // serve does everything for one AppService.
 func (p *patientBare) serve(s *stage, app *appsapi.AppService) {
-	var events sync.WaitGroup
-	defer events.Wait()
-	if err := p.bring(s.Context(), p.bodies.bodiesFor(app), &events); err != nil {
+	if err := p.bring(s.Context(), p.bodies.bodiesFor(app)); err != nil {
 		s.Error(err)
 	}
 }
 
-func (p *patientBare) bring(ctx context.Context, body *templates, events *sync.WaitGroup) error {
+func (p *patientBare) bring(ctx context.Context, body *templates) error {
 	if err := p.children(ctx, body); err != nil {
 		return err
 	}
-	if err := p.say(ctx, body, 0, events); err != nil {
+	if err := p.say(ctx, body, 0, p.events); err != nil {
 		return err
 	}
 	select {
@@ -190,5 +191,5 @@ func (p *patientBare) bring(ctx context.Context, body *templates, events *sync.W
 	case <-time.After(patience):
 		return fmt.Errorf("the controller-manager has not seen Deployment %s/%s after %s", body.app.Namespace, body.app.Name, patience)
 	}
-	return p.say(ctx, body, 1, events)
+	return p.say(ctx, body, 1, p.events)
 }

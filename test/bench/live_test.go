@@ -41,7 +41,7 @@ var liveScenarios = []struct {
 	row string
 	run func(*testing.T, liveSize) []results.Figure
 }{
-	{"P3", readyLatency}, {"P4", churning}, {"P9", drifting}, {"P10", rollingOut}, {"P11", pruning}, {"P13", poisoning},
+	{"P3", readyLatency}, {"P4", churning}, {"P9", drifting}, {"P10", rollingOut}, {"P11", pruning}, {"P13", poisoning}, {"P14", pricing},
 }
 
 // nobody is who has to be told of an AppService when the operator finds it by itself.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"net"
 	"testing"
 	"time"
 
@@ -22,13 +23,15 @@ const (
 	// goodShare is how much of what the operator can do the good ones ask for: a machine
 	// that is full without poison shows nothing.
 	goodShare = 0.2
+	// hangs is how long a webhook may take that says nothing else.
+	hangs = 10 * time.Second
 )
 
 // Where applications cannot come up, and why. The operator tries both for ever: what is
 // refused ever more rarely, what nobody answered every few seconds.
 const (
-	refusing    = "poison-refused"     // a policy says no
-	unreachable = "poison-unreachable" // a webhook that has to be asked does not answer
+	refusing = "poison-refused" // a policy says no
+	hanging  = "poison-hanging" // a webhook that has to be asked does not answer
 )
 
 // poisoning is P13: the same arrivals without and with neighbours that always fail. The
@@ -48,6 +51,7 @@ func poisoning(t *testing.T, size liveSize) []results.Figure {
 	}
 	round(false)
 	s.each(poisonous, func(i int) error { return s.Create(s.Context(), newPoison(i)) })
+	time.Sleep(calm) // fifty at once are a burst, whatever becomes of them
 	round(true)
 	round(true)
 	s.stillPoisoned()
@@ -90,7 +94,7 @@ func newPoison(i int) *appsapi.AppService {
 	app.Name = fmt.Sprintf("poison-%05d", i)
 	app.Namespace = refusing
 	if i%2 == 1 {
-		app.Namespace = unreachable
+		app.Namespace = hanging
 	}
 	return app
 }
@@ -107,7 +111,7 @@ func (s *stage) forbidDeployments() {
 	}
 	for _, obj := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: refusing}},
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unreachable}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: hanging}},
 		&admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: refusing}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy: new(admissionv1.Fail),
 			MatchConstraints: &admissionv1.MatchResources{
@@ -118,17 +122,17 @@ func (s *stage) forbidDeployments() {
 		&admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: refusing}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: refusing, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
 		}},
-		&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: unreachable}, Webhooks: []admissionv1.ValidatingWebhook{{
-			Name: "nobody.example.com", NamespaceSelector: in(unreachable), Rules: []admissionv1.RuleWithOperations{rule},
-			ClientConfig:  admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")}, // nobody listens there
+		&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: hanging}, Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "nobody.example.com", NamespaceSelector: in(hanging), Rules: []admissionv1.RuleWithOperations{rule},
+			ClientConfig:  admissionv1.WebhookClientConfig{URL: new("https://" + s.silence() + "/")},
 			FailurePolicy: new(admissionv1.Fail), SideEffects: new(admissionv1.SideEffectClassNone),
-			AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: new(int32(1)),
+			AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: new(int32(hangs / time.Second)),
 		}}},
 	} {
 		s.must(s.Create(s.Context(), obj))
 	}
 	// The API server takes both up in its own time.
-	for namespace, refused := range map[string]func(error) bool{refusing: apierrors.IsInvalid, unreachable: apierrors.IsInternalError} {
+	for namespace, refused := range map[string]func(error) bool{refusing: apierrors.IsInvalid, hanging: apierrors.IsInternalError} {
 		s.eventually("a namespace without Deployments", func() string {
 			err := s.Create(s.Context(), probe(namespace), client.DryRunAll)
 			if !refused(err) {
@@ -137,6 +141,24 @@ func (s *stage) forbidDeployments() {
 			return ""
 		})
 	}
+}
+
+// silence is an address where everybody is let in and nobody is answered.
+func (s *stage) silence() string {
+	s.Helper()
+	door, err := net.Listen("tcp", "127.0.0.1:0")
+	s.must(err)
+	s.Cleanup(func() { _ = door.Close() })
+	go func() {
+		for {
+			guest, err := door.Accept()
+			if err != nil {
+				return
+			}
+			s.Cleanup(func() { _ = guest.Close() })
+		}
+	}()
+	return door.Addr().String()
 }
 
 // probe is any Deployment.
@@ -152,7 +174,7 @@ func probe(namespace string) *appsv1.Deployment {
 // stillPoisoned checks that the poison was poison to the end.
 func (s *stage) stillPoisoned() {
 	s.Helper()
-	for _, namespace := range []string{refusing, unreachable} {
+	for _, namespace := range []string{refusing, hanging} {
 		var list appsv1.DeploymentList
 		s.must(s.List(s.Context(), &list, client.InNamespace(namespace)))
 		if len(list.Items) > 0 {

@@ -52,6 +52,8 @@ type stage struct {
 	op *operator.Operator
 	// measured is the process whose CPU counts as the contender's; nil if it is the driver.
 	measured *controlplane.Process
+	// pprof is where the operator tells what it computes; "" if nobody asks.
+	pprof string
 }
 
 // subject is a kind of application.

@@ -46,10 +46,8 @@ type Round struct {
 
 // Sample is one measurement of one contender.
 type Sample struct {
-	WallSeconds float64 `json:"wallSeconds"`
-	// AllSeconds is until the controller-manager has done its part, too.
-	AllSeconds float64            `json:"allSeconds,omitempty"`
-	CPUSeconds map[string]float64 `json:"cpuSeconds"`
+	WallSeconds float64            `json:"wallSeconds"`
+	CPUSeconds  map[string]float64 `json:"cpuSeconds"`
 	// Calls are requests of the contender that the API server let through, Revisions all writes
 	// that etcd took, those of the controller-manager among them.
 	Calls     int     `json:"calls"`

@@ -1,0 +1,128 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/test/bench/results"
+)
+
+// price is a way to write something.
+type price struct {
+	name string
+	pay  func(context.Context, *bare, *templates) error
+}
+
+// Everything is written twice, as Holdfast does it and as others do, to applications that have
+// nothing else in common.
+var (
+	ourPrices = []price{
+		{"Deployment, apply", func(ctx context.Context, b *bare, t *templates) error {
+			_, err := b.kube.AppsV1().Deployments(t.app.Namespace).Patch(ctx, t.app.Name, types.ApplyPatchType, []byte(t.deployment), asUs)
+			return err
+		}},
+		{"Service, apply", func(ctx context.Context, b *bare, t *templates) error {
+			_, err := b.kube.CoreV1().Services(t.app.Namespace).Patch(ctx, t.app.Name, types.ApplyPatchType, []byte(t.service), asUs)
+			return err
+		}},
+		{"first status, JSON patch", func(ctx context.Context, b *bare, t *templates) error { return b.status(ctx, t.app, t.status[0]) }},
+		{"second status, JSON patch", func(ctx context.Context, b *bare, t *templates) error { return b.status(ctx, t.app, t.status[1]) }},
+		{"event", func(ctx context.Context, b *bare, t *templates) error {
+			var event eventsv1.Event
+			if err := json.Unmarshal([]byte(t.events[0]), &event); err != nil {
+				return err
+			}
+			_, err := b.kube.EventsV1().Events(event.Namespace).Create(ctx, &event, metav1.CreateOptions{})
+			return err
+		}},
+	}
+	otherPrices = []price{
+		{"Deployment, create", func(ctx context.Context, b *bare, t *templates) error {
+			var d appsv1.Deployment
+			if err := json.Unmarshal([]byte(t.deployment), &d); err != nil {
+				return err
+			}
+			d.ResourceVersion, d.UID = "", ""
+			_, err := b.kube.AppsV1().Deployments(t.app.Namespace).Create(ctx, &d, metav1.CreateOptions{})
+			return err
+		}},
+		{"Service, create", func(ctx context.Context, b *bare, t *templates) error {
+			var s corev1.Service
+			if err := json.Unmarshal([]byte(t.service), &s); err != nil {
+				return err
+			}
+			s.ResourceVersion, s.UID = "", ""
+			_, err := b.kube.CoreV1().Services(t.app.Namespace).Create(ctx, &s, metav1.CreateOptions{})
+			return err
+		}},
+		{"first status, update", func(ctx context.Context, b *bare, t *templates) error { return b.putStatus(ctx, t, 0) }},
+		{"second status, update", func(ctx context.Context, b *bare, t *templates) error { return b.putStatus(ctx, t, 1) }},
+	}
+	asUs = metav1.PatchOptions{FieldManager: appsapi.FieldManager, Force: new(true)}
+)
+
+// putStatus replaces the whole object for its status.
+func (b *bare) putStatus(ctx context.Context, t *templates, i int) error {
+	var patch []struct {
+		Path  string          `json:"path"`
+		Value json.RawMessage `json:"value"`
+	}
+	if err := json.Unmarshal([]byte(t.status[i]), &patch); err != nil {
+		return err
+	}
+	for _, p := range patch {
+		if p.Path == "/status" {
+			t.app.Status = appsapi.AppServiceStatus{}
+			if err := json.Unmarshal(p.Value, &t.app.Status); err != nil {
+				return err
+			}
+			return b.custom.Put().Namespace(t.app.Namespace).Resource("appservices").Name(t.app.Name).SubResource("status").
+				Param("fieldManager", appsapi.FieldManagerStatus).Body(t.app).Do(ctx).Into(t.app)
+		}
+	}
+	return errors.New("a status that is written in parts")
+}
+
+// pricing is the part of P14 that explains the rest: what each write costs the API server when
+// nobody reacts to it.
+func pricing(t *testing.T, size liveSize) []results.Figure {
+	n := size.burst
+	bodies := operatorBodies(t)
+	s := newStage(t, controlplane.Options{NoControllerManager: true})
+	b := newBare(s, bodies)
+	apps := make([]*appsapi.AppService, 2*n)
+	var out []results.Figure
+	charge := func(name string, n int, f func(i int) error) {
+		before := cpu(s, s.plane.APIServer.Pid())
+		s.each(n, f)
+		time.Sleep(calm) // watches are served
+		out = append(out, results.Figure{Row: "P14", Name: "CPU of the API server, " + name, Got: 1000 * (cpu(s, s.plane.APIServer.Pid()) - before) / float64(n), Unit: "ms"})
+	}
+	charge("AppService, create", len(apps), func(i int) error {
+		apps[i] = newApp(i)
+		return s.Create(s.Context(), apps[i])
+	})
+	for turn, prices := range [][]price{ourPrices, otherPrices} {
+		for _, p := range prices {
+			charge(p.name, n, func(i int) error {
+				if err := p.pay(s.Context(), b, bodies.bodiesFor(apps[turn*n+i])); err != nil {
+					return fmt.Errorf("%s: %w", p.name, err)
+				}
+				return nil
+			})
+		}
+	}
+	return out
+}
