@@ -30,9 +30,11 @@ type bare struct {
 	creates bool
 }
 
-// newBare shares one HTTP/2 connection, like the operator, and asks for protobuf.
-func newBare(s *stage, bodies *templates) *bare {
-	cfg := s.asOperator()
+// newBare has the rights of the operator.
+func newBare(s *stage, bodies *templates) *bare { return newBareAs(s, s.asOperator(), bodies) }
+
+// newBareAs shares one HTTP/2 connection, like the operator, and asks for protobuf.
+func newBareAs(s *stage, cfg *rest.Config, bodies *templates) *bare {
 	one, err := rest.HTTPClientFor(cfg)
 	s.must(err)
 	b := &bare{bodies: bodies, custom: customClient(s, cfg, one)}

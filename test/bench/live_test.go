@@ -30,8 +30,8 @@ var (
 		driftApps: 1000, driftCounted: 20, rollouts: 200, stacks: 1000,
 	}
 	smallLife = liveSize{
-		burst: 100, loop: 10 * time.Second, churnApps: 100, churnStep: 5 * time.Second, churnUp: 1.5,
-		driftApps: 100, driftCounted: 5, rollouts: 10, stacks: 50,
+		burst: 100, loop: 8 * time.Second, churnApps: 60, churnStep: 4 * time.Second, churnUp: 2,
+		driftApps: 60, driftCounted: 5, rollouts: 10, stacks: 50,
 	}
 )
 

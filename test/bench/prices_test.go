@@ -101,7 +101,7 @@ func pricing(t *testing.T, size liveSize) []results.Figure {
 	n := size.burst
 	bodies := operatorBodies(t)
 	s := newStage(t, controlplane.Options{NoControllerManager: true})
-	b := newBare(s, bodies)
+	b := newBareAs(s, s.plane.Config, bodies) // the operator may not do what others do
 	apps := make([]*appsapi.AppService, 2*n)
 	var out []results.Figure
 	charge := func(name string, n int, f func(i int) error) {
@@ -116,13 +116,18 @@ func pricing(t *testing.T, size liveSize) []results.Figure {
 	})
 	for turn, prices := range [][]price{ourPrices, otherPrices} {
 		for _, p := range prices {
-			charge(p.name, n, func(i int) error {
+			pay := func(i int) error {
 				if err := p.pay(s.Context(), b, bodies.bodiesFor(apps[turn*n+i])); err != nil {
 					return fmt.Errorf("%s: %w", p.name, err)
 				}
 				return nil
-			})
+			}
+			s.each(warm, pay) // who is the first has to build schemas
+			charge(p.name, n-warm, func(i int) error { return pay(warm + i) })
 		}
 	}
 	return out
 }
+
+// warm is how many writes of a kind are not counted.
+const warm = 20
