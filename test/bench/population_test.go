@@ -30,7 +30,7 @@ type population struct {
 func newPopulation(t testing.TB) *population {
 	p := &population{stage: newStage(t, controlplane.Options{}), begun: time.Now()}
 	p.countByVerb()
-	p.op = operator.Start(t, p.plane, operator.Options{Fast: true})
+	p.op = operator.Start(t, p.plane, operator.Options{Fast: true, Args: p.pprofArgs()})
 	return p
 }
 

@@ -72,9 +72,30 @@ var appServices = subject{
 	},
 }
 
+// flags are those of the last control plane that was measured.
+var flags map[string][]string
+
+// noteFlags leaves out what is another one every time: folders, addresses and ports.
+func noteFlags(plane *controlplane.Plane) {
+	flags = map[string][]string{}
+	for _, p := range []*controlplane.Process{plane.Etcd, plane.APIServer, plane.ControllerManager} {
+		if p == nil {
+			continue
+		}
+		for _, arg := range p.Args {
+			if !strings.Contains(arg, plane.Dir) && !strings.Contains(arg, "127.0.0.1") && !strings.Contains(arg, "-port") {
+				flags[p.Name] = append(flags[p.Name], arg)
+			}
+		}
+	}
+}
+
 func newStage(t testing.TB, o controlplane.Options) *stage {
 	o.ExtraArgs = map[string][]string{"kube-controller-manager": controllerManagerArgs}
 	plane := testutil.ControlPlane(t, o)
+	if o.Fsync || flags == nil {
+		noteFlags(plane)
+	}
 	ctrl.SetLogger(logr.Discard()) // else it complains about not having one
 	operator.Install(t, plane)
 	scheme := runtime.NewScheme()

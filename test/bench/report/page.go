@@ -74,7 +74,7 @@ func contenders(p printer, r *results.Run) {
 	apps := float64(r.Apps)
 	for _, c := range r.Contenders {
 		median := func(of func(results.Sample) float64) float64 { return results.Median(r.Values(c.ID, of)) }
-		ratios := r.Ratios(c.ID, results.Wall)
+		ratios := r.Ratios(c.ID, results.Bare, results.Wall)
 		if len(ratios) == 0 {
 			continue
 		}
@@ -103,7 +103,7 @@ func requests(p printer, r *results.Run) {
 }
 
 func rounds(p printer, r *results.Run) {
-	p("## Rounds\n\nThe bare engine runs first and last; a round whose two bare runs are more than a tenth apart counts for nothing.\n")
+	p("## Rounds\n\nThe bare engine runs right before and right after Holdfast; a round whose two bare runs are more than a tenth apart counts for nothing and ends there.\n")
 	p("| round | order | bare apart | counts |\n| --- | --- | --- | --- |")
 	for i, round := range r.Rounds {
 		counts := "yes"

@@ -42,7 +42,7 @@ func wallBars(r *results.Run) string {
 		p(`<text x="0" y="16" font-weight="600">%s</text>`, html.EscapeString(title))
 		y := row
 		for _, c := range r.Contenders {
-			ratios := r.Ratios(c.ID, results.Wall)
+			ratios := r.Ratios(c.ID, results.Bare, results.Wall)
 			if len(ratios) == 0 {
 				continue
 			}

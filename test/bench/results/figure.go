@@ -26,6 +26,12 @@ func (f Figure) AtMost(must, goal float64) Figure {
 	return f
 }
 
+// Towards sets what the figure should be, where nothing depends on it.
+func (f Figure) Towards(goal float64) Figure {
+	f.Goal = &goal
+	return f
+}
+
 // calmMachine is how many cores others may use before a latency tells more about them.
 const calmMachine = 0.2
 
@@ -44,13 +50,14 @@ func (f Figure) DisturbedBy(others ...Figure) Figure {
 // Missed is the verdict on a figure that is not what it must be.
 const Missed = "MISSED"
 
-// Verdict is "goal", "must", "MISSED", or nothing if there is nothing to hold it against.
+// Verdict is "goal", "must", "MISSED", or nothing if there is nothing to hold it against, or only
+// a goal that it has not reached.
 func (f Figure) Verdict() string {
 	switch {
+	case f.Goal != nil && f.Got <= *f.Goal:
+		return "goal"
 	case f.Must == nil:
 		return ""
-	case f.Got <= *f.Goal:
-		return "goal"
 	case f.Got <= *f.Must:
 		return "must"
 	}

@@ -34,7 +34,7 @@ type Contender struct {
 	About string `json:"about"`
 }
 
-// Round is one repetition: every contender once, the bare engine at its begin and its end.
+// Round is one repetition: every contender once, the bare engine before and after the operator.
 type Round struct {
 	Order []string `json:"order"`
 	// Spread is how far the two runs of the bare engine are apart, as a share of their mean.
@@ -79,17 +79,16 @@ type HeapSample struct {
 // Bare is the contender that all others are a ratio to.
 const Bare = "C0s"
 
-// Ratios are a number of a contender as a ratio to the bare engine of the same round, for all
-// rounds that count.
-func (r *Run) Ratios(contender string, of func(Sample) float64) []float64 {
+// Ratios are a number of a contender as a ratio to another one, usually the bare engine, of the
+// same round, for all rounds that count.
+func (r *Run) Ratios(contender, to string, of func(Sample) float64) []float64 {
 	var out []float64
 	for _, round := range r.Rounds {
 		if round.Thrown {
 			continue
 		}
-		bare := mean(round.Samples[Bare], of)
 		for _, s := range round.Samples[contender] {
-			out = append(out, of(s)/bare)
+			out = append(out, of(s)/mean(round.Samples[to], of))
 		}
 	}
 	return out

@@ -14,10 +14,10 @@ func TestRatios(t *testing.T) {
 		{Samples: map[string][]Sample{Bare: bare(4, 4), "C1": sample(4)}},
 		{Samples: map[string][]Sample{Bare: bare(1, 9), "C1": sample(100)}, Thrown: true},
 	}}
-	if got := r.Ratios("C1", Wall); !slices.Equal(got, []float64{1.5, 1}) {
+	if got := r.Ratios("C1", Bare, Wall); !slices.Equal(got, []float64{1.5, 1}) {
 		t.Errorf("a ratio is to the mean of the bare runs of the same round, and of rounds that count: %v", got)
 	}
-	if got := r.Ratios("C9", Wall); len(got) != 0 {
+	if got := r.Ratios("C9", Bare, Wall); len(got) != 0 {
 		t.Errorf("who was not measured has no ratio: %v", got)
 	}
 }
@@ -44,6 +44,11 @@ func TestVerdict(t *testing.T) {
 	for got, want := range map[float64]string{1: "goal", 1.5: "must", 3: Missed} {
 		if v := (Figure{Got: got}).AtMost(2, 1).Verdict(); v != want {
 			t.Errorf("%v is %q, want %q", got, v, want)
+		}
+	}
+	for got, want := range map[float64]string{1: "goal", 3: ""} {
+		if v := (Figure{Got: got}).Towards(2).Verdict(); v != want {
+			t.Errorf("%v of a goal of 2 is %q, want %q", got, v, want)
 		}
 	}
 	if v := (Figure{Got: 1}).Verdict(); v != "" {
