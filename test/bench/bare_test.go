@@ -110,17 +110,19 @@ func (b *bare) write(ctx context.Context, body *templates, events chan<- *events
 	return nil
 }
 
+// asUs is how the operator applies.
+var asUs = metav1.PatchOptions{FieldManager: appsapi.FieldManager, Force: new(true)}
+
 // children writes Deployment and Service at the same time.
 func (b *bare) children(ctx context.Context, body *templates) error {
 	ns, name := body.app.Namespace, body.app.Name
-	apply := metav1.PatchOptions{FieldManager: appsapi.FieldManager, Force: new(true)}
 	var errs [2]error
 	var group sync.WaitGroup
 	group.Go(func() {
-		_, errs[0] = b.kube.AppsV1().Deployments(ns).Patch(ctx, name, types.ApplyPatchType, []byte(body.deployment), apply)
+		_, errs[0] = b.kube.AppsV1().Deployments(ns).Patch(ctx, name, types.ApplyPatchType, []byte(body.deployment), asUs)
 	})
 	group.Go(func() {
-		_, errs[1] = b.kube.CoreV1().Services(ns).Patch(ctx, name, types.ApplyPatchType, []byte(body.service), apply)
+		_, errs[1] = b.kube.CoreV1().Services(ns).Patch(ctx, name, types.ApplyPatchType, []byte(body.service), asUs)
 	})
 	group.Wait()
 	return errors.Join(errs[:]...)

@@ -70,7 +70,6 @@ var (
 		{"first status, update", func(ctx context.Context, b *bare, t *templates) error { return b.putStatus(ctx, t, 0) }},
 		{"second status, update", func(ctx context.Context, b *bare, t *templates) error { return b.putStatus(ctx, t, 1) }},
 	}
-	asUs = metav1.PatchOptions{FieldManager: appsapi.FieldManager, Force: new(true)}
 )
 
 // putStatus replaces the whole object for its status.
