@@ -190,6 +190,9 @@ type how struct {
 // update applies a child that exists.
 func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object, h how) (Result, error) {
 	k := key{child.ID, owner.Namespace}
+	if !h.holdPods && a.memory.settled(k, owner.UID, child.Basis, current) {
+		return Result{Object: current}, nil // without making the wish again
+	}
 	adopting, err := own.Claim(owner, child.ID, current)
 	if err != nil {
 		return Result{Object: current}, err
@@ -208,6 +211,9 @@ func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired
 		config.HoldPods(current)
 	}
 	held, err := a.held(owner, k, config, current)
+	if held && !h.holdPods {
+		a.memory.settle(k, owner.UID, child.Basis)
+	}
 	if err != nil || held {
 		return Result{Object: current}, err
 	}

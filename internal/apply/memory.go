@@ -44,6 +44,8 @@ type entry struct {
 	resourceVersion string
 	generation      int64
 	projected       projection
+	// basis is what the wish was made from, if the object was then as we hold it; 0 otherwise.
+	basis uint64
 
 	// asked is the generation in which we last changed something for the pods.
 	asked int64
@@ -146,7 +148,23 @@ func (m *memory) noteOurs(k key, owner, uid types.UID) {
 // see notes that live is as we hold it.
 func (e *entry) see(config *desired.Config, live client.Object, projected projection) {
 	e.uid, e.resourceVersion, e.generation = live.GetUID(), live.GetResourceVersion(), live.GetGeneration()
-	e.wish, e.projected = config.Wish(), projected
+	e.wish, e.projected, e.basis = config.Wish(), projected, 0
+}
+
+// settle notes that live, which was looked at last, is as a wish of this basis holds it.
+func (m *memory) settle(k key, owner types.UID, basis uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entry(k, owner).basis = basis
+}
+
+// settled says whether live is as a wish of this basis holds it, because neither has changed
+// since that was found out.
+func (m *memory) settled(k key, owner types.UID, basis uint64, live client.Object) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.owners[owner][k]
+	return e != nil && basis != 0 && e.basis == basis && e.uid == live.GetUID() && e.resourceVersion == live.GetResourceVersion()
 }
 
 // knows says whether live was looked at before with the same wish, and was then as we

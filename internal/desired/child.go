@@ -41,6 +41,10 @@ type Child struct {
 	// Render says what it must look like, given how it is now; live is nil when it does
 	// not exist. Only what is immutable, or carried over on adoption, is taken from live.
 	Render func(live runtime.Object) (*Config, error)
+	// Basis is equal when Render goes by the same but for live, within one process; 0 when
+	// that is not known.
+	Basis  uint64
+	peeked *peeked
 }
 
 // Refusal is why an existing object cannot become ours although its owner would let us.

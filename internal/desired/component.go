@@ -74,7 +74,7 @@ type Known struct {
 // For says what the components of an application need.
 func For(owner Owner, components []appsapi.Component, known Known) []Component {
 	a := application{owner, components, known.Contents, homes(owner, components, known.Kept), known.Running}
-	out := make([]Component, 0, len(components))
+	out, basis := make([]Component, 0, len(components)), basisOf(owner, components, known)
 	for _, c := range components {
 		d := Component{
 			Name: c.Name, ResourceName: Name(owner, c), RenamedFrom: c.RenamedFrom, Suspended: c.Suspend,
@@ -90,6 +90,10 @@ func For(owner Owner, components []appsapi.Component, known Known) []Component {
 			a.stateful(c, &d)
 		case c.Job != nil:
 			a.job(c, &d)
+		}
+		for i := range d.Children {
+			d.Children[i].Basis = basis
+			d.Children[i].keepPeeked()
 		}
 		out = append(out, d)
 	}

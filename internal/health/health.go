@@ -74,6 +74,9 @@ func Asked(obj runtime.Object, generation int64) Verdict {
 
 // Moves says whether the difference between two states of an object concerns its pods.
 func Moves(before, after runtime.Object) bool {
+	if before == after {
+		return false
+	}
 	switch a := before.(type) {
 	case *appsv1.Deployment:
 		if b, same := after.(*appsv1.Deployment); same {

@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -119,7 +121,7 @@ func sameKeys(keys []string, a, b map[string]any) bool {
 // exactly what we want, and otherwise a digest of what it has instead: an admission
 // webhook may insist on something else, and must not be fought for ever.
 func Compare(want map[string]any, live Object) (projected string, err error) {
-	all, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	all, err := runtime.DefaultUnstructuredConverter.ToUnstructured(compared(live))
 	if err != nil {
 		return "", fmt.Errorf("read fields of %s: %w", live.GetName(), err)
 	}
@@ -128,6 +130,20 @@ func Compare(want map[string]any, live Object) (projected string, err error) {
 		return "", nil
 	}
 	return digest(got)
+}
+
+// compared is live without metadata and status, which nobody compares here. They are half of a
+// Deployment, and to read an object is most of the work.
+func compared(live Object) runtime.Object {
+	switch o := live.(type) {
+	case *appsv1.Deployment:
+		return &appsv1.Deployment{Spec: o.Spec}
+	case *appsv1.StatefulSet:
+		return &appsv1.StatefulSet{Spec: o.Spec}
+	case *corev1.Service:
+		return &corev1.Service{Spec: o.Spec}
+	}
+	return live
 }
 
 // CompareMetadata does the same for labels, annotations and the owner.

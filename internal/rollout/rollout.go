@@ -176,7 +176,7 @@ func replacesPods(c *desired.Component, live Object) bool {
 		if child.ID != c.Workload {
 			continue
 		}
-		config, err := child.Render(live)
+		config, err := child.Peek(live)
 		return err == nil && config.ReplacesPods(live)
 	}
 	return false
@@ -311,7 +311,7 @@ func Pending(c desired.Component, seen Seen) bool {
 		if live == nil {
 			return true
 		}
-		config, err := child.Render(live)
+		config, err := child.Peek(live)
 		if err != nil || config.Hash() != live.GetAnnotations()[appsapi.AnnotationApplied] {
 			return true
 		}
