@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -25,17 +26,19 @@ func (r *reconciler[T]) confirm(ctx context.Context, app T, o *observed) error {
 	if isNew || present || atRest(app) && !r.writes(o) {
 		return nil
 	}
-	if err := r.same(ctx, r.gvk.Kind, app, r.kind.New()); err != nil {
-		return err
-	}
+	// All at once: somebody who has just edited it waits.
+	var group errgroup.Group
+	group.SetLimit(abreast)
+	group.Go(func() error { return r.same(ctx, r.gvk.Kind, app, r.kind.New()) })
 	for _, c := range o.components {
 		if seen, ok := o.seen[c.Workload].(client.Object); ok {
 			live := &metav1.PartialObjectMetadata{}
 			live.SetGroupVersionKind(c.Workload.Kind)
-			if err := r.same(ctx, c.Workload.Kind.Kind, seen, live); err != nil {
-				return err
-			}
+			group.Go(func() error { return r.same(ctx, c.Workload.Kind.Kind, seen, live) })
 		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
 	}
 	r.written.notePresent(app.GetUID())
 	return nil
@@ -71,7 +74,7 @@ func (r *reconciler[T]) writes(o *observed) bool {
 			if live == nil {
 				return true
 			}
-			config, err := child.Render(live)
+			config, err := child.Peek(live)
 			if err != nil || config.Hash() != live.GetAnnotations()[appsapi.AnnotationApplied] {
 				return true
 			}

@@ -22,8 +22,8 @@ func TestConfirm(t *testing.T) {
 		reads int
 	}{
 		"at rest":                               {app: second, children: second},
-		"the application of an earlier spec":    {app: first, children: second, stale: true, reads: 1},
-		"the application when it was new":       {app: isNew, children: second, stale: true, reads: 1},
+		"the application of an earlier spec":    {app: first, children: second, stale: true, reads: 2},
+		"the application when it was new":       {app: isNew, children: second, stale: true, reads: 2},
 		"everything when it was new":            {app: isNew, children: isNew, stale: true, reads: 2 * 2},
 		"children of an earlier spec":           {app: second, children: first, stale: true, reads: 2},
 		"children that were right once":         {app: edited, children: first, edit: "web:1", stale: true, reads: 2},
