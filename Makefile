@@ -163,11 +163,11 @@ center-memory: assets ## See what the center needs to hold 20,000 objects and 50
 # written to docs/reports/bench.md; a quick one is looked at in out/.
 PROFILE ?= quick
 BENCH := go test -count=1 -v -timeout 170m ./test/bench -run TestBench -rounds=$(ROUNDS)
-BENCH_REPORT = $(if $(filter full,$(PROFILE)),docs/reports/bench.md docs/images,out/bench.md out)
+BENCH_REPORT = $(if $(filter full,$(PROFILE)),docs/reports/bench.md docs/scale.md docs/images,out/bench.md out/scale.md out)
 .PHONY: bench
 bench: assets ## Measure the operator beside bare client-go and its peers (PROFILE=quick or full)
 	$(BENCH) -profile=$(PROFILE)
-	go run ./test/bench/report out/bench.json $(BENCH_REPORT)
+	go run ./test/bench/report out/bench$(if $(filter smoke,$(PROFILE)),-smoke).json $(BENCH_REPORT)
 
 .PHONY: bench-smoke
 bench-smoke: assets ## Measure it beside bare client-go making the same writes, in a minute

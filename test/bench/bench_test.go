@@ -52,7 +52,7 @@ const maxTries = 3
 type profile struct {
 	apps, counted, rounds int
 	peers                 []string // beside bare client-go
-	countsPeers           bool     // says kind by kind what they ask for
+	thorough              bool     // with what only explains: bare creates, and what each peer asks for
 	fsync                 bool
 	spread                float64       // how far the two runs of the bare engine in a round may be apart
 	life                  *liveSize     // none if nil
@@ -64,8 +64,8 @@ type profile struct {
 // takes seconds, of which little is left to throw away.
 var profiles = map[string]profile{
 	"smoke": {apps: 150, counted: 20, rounds: 1, spread: 2},
-	"quick": {apps: 150, counted: 30, rounds: 1, peers: []string{"C2", "C3", "C4t", "C5"}, fsync: true, spread: 0.25, life: &smallLife, sizes: []int{100, 200, 400}, rest: 10 * time.Second},
-	"full":  {apps: 1000, counted: 100, rounds: 5, peers: []string{"C2", "C3", "C4", "C4t", "C4e", "C5"}, countsPeers: true, fsync: true, spread: 0.10, life: &fullLife, sizes: []int{1000, 2000, 5000, 10_000}, rest: 10 * time.Minute},
+	"quick": {apps: 120, counted: 30, rounds: 1, peers: []string{"C2", "C3", "C4t", "C5"}, fsync: true, spread: 0.25, life: &smallLife, sizes: []int{100, 200, 300}, rest: 10 * time.Second},
+	"full":  {apps: 1000, counted: 100, rounds: 5, peers: []string{"C2", "C3", "C4", "C4t", "C4e", "C5"}, thorough: true, fsync: true, spread: 0.10, life: &fullLife, sizes: []int{1000, 2000, 5000, 10_000}, rest: 10 * time.Minute},
 }
 
 func TestBench(t *testing.T) {
@@ -154,7 +154,7 @@ func contenders(t *testing.T, r *results.Run, p profile) (all []contender) {
 		return nil
 	}
 	all = []contender{bareApply(bodies), holdfast}
-	if len(p.peers) > 0 {
+	if p.thorough {
 		all = []contender{all[0], bareCreate(bodies), holdfast}
 	}
 	for _, c := range allPeers() {
@@ -167,7 +167,7 @@ func contenders(t *testing.T, r *results.Run, p profile) (all []contender) {
 		all = slices.DeleteFunc(all, func(c contender) bool { return !slices.Contains(chosen, c.ID) })
 	}
 	for _, c := range all {
-		if c.ID != holdfast.ID && p.countsPeers {
+		if c.ID != holdfast.ID && p.thorough {
 			count(c)
 		}
 		r.Contenders = append(r.Contenders, c.Contender)
@@ -258,7 +258,7 @@ func burst(r *results.Run) []results.Figure {
 		results.Figure{Row: "P2", Name: "writes per application", Got: writes, Note: "2 children, 2 status, 2 events"}.AtMost(children+status+events, children+status+events),
 		results.Figure{Row: "P2", Name: "reads per application", Got: reads}.AtMost(0, 0),
 		results.Figure{Row: "P2", Name: "calls per application in the timed run", Got: value(func(s results.Sample) float64 { return float64(s.Calls) }) / apps},
-		results.Figure{Row: "P14", Name: "CPU of the API server, Holdfast / " + results.Bare, Got: ratio(func(s results.Sample) float64 { return s.CPUSeconds["apiserver"] })},
+		results.Figure{Row: "P14", Name: "CPU of the API server, Holdfast / " + results.Bare, Got: ratio(func(s results.Sample) float64 { return s.CPUSeconds[apiServerCPU] })},
 		results.Figure{Row: "P14", Name: "CPU of all, Holdfast / " + results.Bare, Got: ratio(func(s results.Sample) float64 { return usage(s.CPUSeconds).total() })},
 		results.Figure{Row: "P14", Name: "etcd, Holdfast / " + results.Bare, Got: ratio(func(s results.Sample) float64 { return s.EtcdMB })},
 		results.Figure{Row: "P14", Name: "writes that etcd took, Holdfast / " + results.Bare, Got: ratio(func(s results.Sample) float64 { return float64(s.Revisions) })},

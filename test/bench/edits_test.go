@@ -134,3 +134,16 @@ func (e *edits) latencies(from, to time.Time) latencies {
 	}
 	return out
 }
+
+// accepting is how long the API server took to accept what was sent since then.
+func (e *edits) accepting(since time.Time) latencies {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out latencies
+	for _, one := range e.all {
+		if !one.sent.Before(since) {
+			out = append(out, one.accepted.Sub(one.sent))
+		}
+	}
+	return out
+}

@@ -30,8 +30,8 @@ var (
 		driftApps: 1000, driftCounted: 20, rollouts: 200, stacks: 1000,
 	}
 	smallLife = liveSize{
-		burst: 100, loop: 8 * time.Second, churnApps: 60, churnStep: 4 * time.Second, churnUp: 2,
-		driftApps: 60, driftCounted: 5, rollouts: 10, stacks: 50,
+		burst: 100, loop: 5 * time.Second, churnApps: 60, churnStep: 3 * time.Second, churnUp: 2,
+		driftApps: 40, driftCounted: 5, rollouts: 10, stacks: 50,
 	}
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -167,7 +168,7 @@ func follow[T client.Object](s *stage, source *cache.ListWatch, seen func(watch.
 	begin := source.WatchFuncWithContext
 	source.WatchFuncWithContext = func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 		if begun.Add(1) > 1 && ctx.Err() == nil {
-			s.Logf("a watch of %T is begun again", kind)
+			s.Logf("a watch of %s is begun again", reflect.TypeFor[T]())
 		}
 		return begin(ctx, o)
 	}
@@ -186,7 +187,7 @@ func follow[T client.Object](s *stage, source *cache.ListWatch, seen func(watch.
 	})
 	go informer.RunWithContext(s.Context())
 	if !cache.WaitForCacheSync(s.Context().Done(), informer.HasSynced) {
-		s.Fatalf("watch %T: the test is over", kind)
+		s.Fatalf("watch %s: the test is over", reflect.TypeFor[T]())
 	}
 }
 

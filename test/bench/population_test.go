@@ -15,16 +15,15 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
-
-// atOnce is how many AppServices are created before all of them have to be Ready.
-const atOnce = 1000
 
 // population is a growing number of AppServices, all Ready, and their operator.
 type population struct {
 	*stage
-	size  int
-	begun time.Time
+	size   int
+	begun  time.Time
+	growth []results.Growth
 }
 
 func newPopulation(t testing.TB) *population {
@@ -38,20 +37,6 @@ func newPopulation(t testing.TB) *population {
 func (p *population) say(format string, args ...any) {
 	p.Helper()
 	p.Logf("%4.0f s  "+format, append([]any{time.Since(p.begun).Seconds()}, args...)...)
-}
-
-// grow creates AppServices until there are so many.
-func (p *population) grow(size int) {
-	p.Helper()
-	for p.size < size {
-		to := min(p.size+atOnce, size)
-		p.makeNamespaces(p.size, to)
-		p.createApps(p.size, to, func(*appsapi.AppService) {})
-		p.waitAll(to)
-		p.size = to
-		p.say("%d are Ready", to)
-	}
-	p.rest()
 }
 
 // rest returns when nobody is busy any more: neither the operator nor the control plane, which

@@ -57,24 +57,34 @@ func memory(t testing.TB, pid int) (peak, now float64) {
 // usage is CPU seconds by process.
 type usage map[string]float64
 
-// Names in a usage that are no processes of the control plane.
+// Names in a usage; the last two are no processes.
 const (
 	contenderCPU = "contender"
+	apiServerCPU = "apiserver"
 	everything   = "everything" // that runs on this machine
 	stolen       = "stolen"     // by other machines of the same host
 )
 
-func (s *stage) usage() usage {
-	s.Helper()
-	u := usage{
-		"etcd": cpu(s, s.plane.Etcd.Pid()), "apiserver": cpu(s, s.plane.APIServer.Pid()),
-		"controller-manager": cpu(s, s.plane.ControllerManager.Pid()), "driver": cpu(s, os.Getpid()),
+// processes are all that take part in a measurement.
+func (s *stage) processes() map[string]int {
+	all := map[string]int{
+		"etcd": s.plane.Etcd.Pid(), apiServerCPU: s.plane.APIServer.Pid(),
+		"controller-manager": s.plane.ControllerManager.Pid(), "driver": os.Getpid(),
 	}
 	switch {
 	case s.measured != nil:
-		u[contenderCPU] = cpu(s, s.measured.Pid())
+		all[contenderCPU] = s.measured.Pid()
 	case s.op != nil:
-		u[contenderCPU] = cpu(s, s.op.Pid())
+		all[contenderCPU] = s.op.Pid()
+	}
+	return all
+}
+
+func (s *stage) usage() usage {
+	s.Helper()
+	u := usage{}
+	for name, pid := range s.processes() {
+		u[name] = cpu(s, pid)
 	}
 	// cpu user nice system idle iowait irq softirq steal
 	fields := strings.Fields(strings.SplitN(read(s, "/proc/stat"), "\n", 2)[0])

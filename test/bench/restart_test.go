@@ -113,7 +113,7 @@ func (p *population) restartAlone() []results.Figure {
 
 func (p *population) restartAmongEdits() []results.Figure {
 	p.Helper()
-	n := min(maxEdits, p.size/2)
+	n := min(maxEdits, p.size/4)
 	users := p.newEdits("restart")
 	objects, requests := p.snapshot(), p.asked()
 	r := p.crash(func() { users.make(n) })
@@ -136,6 +136,7 @@ func (p *population) restartAmongEdits() []results.Figure {
 		results.Figure{Row: "P6", Name: "objects changed that nobody edited", Got: float64(others)}.AtMost(0, 0),
 		{Row: "P6", Name: "writes per edit", Got: float64(requests.writes) / float64(n), Note: "Deployment, status, events"},
 		results.Figure{Row: "P6", Name: "edit p99 after ready", Got: after.at(0.99) / 1000, Unit: "s", Note: fmt.Sprintf("%d edits, accepted to Deployment", len(after))}.AtMost(must, goal),
+		{Row: "P6", Name: "edit p99 at the API server", Got: users.accepting(ready).at(0.99) / 1000, Unit: "s", Note: "of the same edits, sent to accepted: how long one request takes on this machine then. Holdfast needs an event and two rounds of them"},
 		{Row: "P6", Name: "edit p50 after ready", Got: after.at(0.50) / 1000, Unit: "s"},
 		{Row: "P6", Name: "edit p99 before ready", Got: before.at(0.99) / 1000, Unit: "s", Note: fmt.Sprintf("%d edits; the start is in it, which took %.2f s", len(before), r.ready.Seconds())},
 	}

@@ -15,7 +15,7 @@ func measureScale(t *testing.T, r *results.Run, sizes []int, rest time.Duration)
 	figures = append(figures, p.measureIdle(rest)...)
 	figures = append(figures, p.measureRestart()...)
 	r.Figures = append(r.Figures, append(figures, p.measureStorm()...)...)
-	r.Heap = weighed
+	r.Heap, r.Growth = weighed, p.growth
 }
 
 func TestNamespacesAreNotTooFull(t *testing.T) {

@@ -1,5 +1,5 @@
-// Command report makes docs/reports/bench.md and its pictures of what a run of the benchmark has
-// left in out/bench.json. Every number in them is from there.
+// Command report makes docs/reports/bench.md, docs/scale.md and their pictures of what a run of
+// the benchmark has left in out/bench.json. Every number in them is from there.
 package main
 
 import (
@@ -12,15 +12,15 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 4 {
-		log.Fatal("usage: report out/bench.json docs/reports/bench.md docs/images")
+	if len(os.Args) != 5 {
+		log.Fatal("usage: report out/bench.json docs/reports/bench.md docs/scale.md docs/images")
 	}
-	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+	if err := run(os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(from, page, images string) error {
+func run(from, page, scalePage, images string) error {
 	r, err := results.Read(from)
 	if err != nil {
 		return err
@@ -32,6 +32,11 @@ func run(from, page, images string) error {
 	files := map[string]string{page: markdown(r, filepath.ToSlash(beside)), filepath.Join(images, wallPicture): wallBars(r)}
 	if len(r.Heap) > 1 {
 		files[filepath.Join(images, heapPicture)] = heapLine(r)
+	}
+	if len(r.Growth) > 1 {
+		if files[scalePage], err = scale(r); err != nil {
+			return fmt.Errorf("%s: %w", scalePage, err)
+		}
 	}
 	for name, content := range files {
 		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {

@@ -24,6 +24,7 @@ func markdown(r *results.Run, images string) string {
 	if len(r.Heap) > 1 {
 		p("## Memory\n\n![live heap by number of applications](%s/%s)\n", images, heapPicture)
 	}
+	growth(p, r)
 	rounds(p, r)
 	p("## Flags\n")
 	for _, program := range slices.Sorted(maps.Keys(r.Flags)) {
@@ -48,6 +49,19 @@ func figures(p printer, r *results.Run) {
 		if f.Verdict() == "" {
 			p("| %s | %s | %s |", f.Row, withNote(f), number(f.Got, f.Unit))
 		}
+	}
+	p("")
+}
+
+// growth is what one more application costs when there are many.
+func growth(p printer, r *results.Run) {
+	if len(r.Growth) == 0 {
+		return
+	}
+	p("## Growth\n\nWhat one more application costs when there are so many, in ms of CPU, and how long all of a step took.\n")
+	p("| from | to | API server | etcd | controller-manager | operator | seconds |\n| --- | --- | --- | --- | --- | --- | --- |")
+	for _, g := range r.Growth {
+		p("| %d | %d | %.1f | %.1f | %.1f | %.1f | %.0f |", g.From, g.To, g.CPUMillis["apiserver"], g.CPUMillis["etcd"], g.CPUMillis["controller-manager"], g.CPUMillis["contender"], g.Seconds)
 	}
 	p("")
 }

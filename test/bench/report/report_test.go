@@ -26,29 +26,43 @@ func TestReport(t *testing.T) {
 		},
 		Requests: []results.Requests{{Contender: "C1", Resource: "services", Verb: "patch", PerApp: 1}},
 		Heap:     []results.HeapSample{{Apps: 1000, LiveMB: 20}, {Apps: 2000, LiveMB: 28}},
-		Figures:  []results.Figure{results.Figure{Row: "P1", Name: "wall", Got: 1.1}.AtMost(1.25, 1.1), {Row: "P4", Name: "told"}},
+		Growth: []results.Growth{
+			{From: 0, To: 1000, Seconds: 50, CPUMillis: map[string]float64{"apiserver": 30, "contender": 4}, RSSMB: map[string]float64{"apiserver": 600, "controller-manager": 100}, EtcdMB: 20},
+			{From: 1000, To: 2000, Seconds: 60, CPUMillis: map[string]float64{"apiserver": 31, "etcd": 5, "controller-manager": 9, "contender": 4}, RSSMB: map[string]float64{"apiserver": 800, "controller-manager": 150}, EtcdMB: 35},
+		},
+		Figures: []results.Figure{results.Figure{Row: "P1", Name: "wall", Got: 1.1}.AtMost(1.25, 1.1), {Row: "P4", Name: "told"}},
 	}
-	from, page := filepath.Join(dir, "bench.json"), filepath.Join(dir, "bench.md")
+	from, page, far := filepath.Join(dir, "bench.json"), filepath.Join(dir, "bench.md"), filepath.Join(dir, "scale.md")
 	if err := r.Write(from); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(from, page, dir); err != nil {
+	if err := run(from, page, far, dir); err != nil {
 		t.Fatal(err)
 	}
+	says(t, page, "| P1 | wall | 1.1 | 1.25 | 1.1 | goal |", "| C1 Holdfast | 2.20 s | 1.10 (1.10 to 1.10) | 6.0 | 9.0 | 3.0 ms, 10.0 ms | 90 MiB |",
+		"| C1 | patch services | 1.00 | 0 |", "| 1000 | 2000 | 31.0 | 5.0 | 9.0 | 4.0 | 60 |",
+		"| 2 | C0s | 50.0 % | thrown away |", "![wall time of all contenders](./"+wallPicture+")")
+	// 200 MiB per thousand on top of 400, and 1 ms more of 29.5 per thousand
+	says(t, far, "| API server, resident memory | 200 MiB | 1.00 | 800 MiB | *20 GiB* | *196 GiB* |",
+		"| CPU of the API server for one more application | 1 ms | 1.00 | 31 ms | *130 ms* | *1030 ms* |",
+		"| CPU of the operator for one more application | 0 ms | 0.00 | 4 ms | *no more* | *no more* |",
+		"| 29500 | the API server needs twice the CPU", "| 325680 | 64 GiB of memory for the API server", "| API server, resident memory | 1400 MiB |")
+	for name, want := range map[string]string{wallPicture: "100.00 x", heapPicture: "8.2 KiB per application"} {
+		wellFormed(t, filepath.Join(dir, name), want)
+	}
+}
+
+// says looks for text in a page.
+func says(t *testing.T, page string, wants ...string) {
+	t.Helper()
 	content, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{
-		"| P1 | wall | 1.1 | 1.25 | 1.1 | goal |", "| C1 Holdfast | 2.20 s | 1.10 (1.10 to 1.10) | 6.0 | 9.0 | 3.0 ms, 10.0 ms | 90 MiB |", "| C1 | patch services | 1.00 | 0 |",
-		"| 2 | C0s | 50.0 % | thrown away |", "![wall time of all contenders](./" + wallPicture + ")",
-	} {
+	for _, want := range wants {
 		if !strings.Contains(string(content), want) {
 			t.Errorf("no %q in\n%s", want, content)
 		}
-	}
-	for name, want := range map[string]string{wallPicture: "100.00 x", heapPicture: "8.2 KiB per application"} {
-		wellFormed(t, filepath.Join(dir, name), want)
 	}
 }
 

@@ -24,6 +24,7 @@ type Run struct {
 	Rounds     []Round      `json:"rounds"`
 	Requests   []Requests   `json:"requests"`
 	Heap       []HeapSample `json:"heap,omitempty"`
+	Growth     []Growth     `json:"growth,omitempty"`
 	Figures    []Figure     `json:"figures"`
 }
 
@@ -74,6 +75,18 @@ type Requests struct {
 type HeapSample struct {
 	Apps   int     `json:"apps"`
 	LiveMB float64 `json:"liveMB"`
+}
+
+// Growth is what it took to get from one size of a population to the next.
+type Growth struct {
+	From    int     `json:"from"`
+	To      int     `json:"to"`
+	Seconds float64 `json:"seconds"`
+	// CPU by process, per application that was added.
+	CPUMillis map[string]float64 `json:"cpuMillis"`
+	// RSSMB by process, and EtcdMB, are how large they were at the end of the step.
+	RSSMB  map[string]float64 `json:"rssMB"`
+	EtcdMB float64            `json:"etcdMB"`
 }
 
 // Bare is the contender that all others are a ratio to.
@@ -139,16 +152,12 @@ func Spread(all []float64) (low, high float64) {
 
 // Slope fits a line through the heap samples: KiB per application, and how well it fits.
 func Slope(all []HeapSample) (kib, r2 float64) {
-	n, sx, sy, sxx, sxy, syy := float64(len(all)), 0.0, 0.0, 0.0, 0.0, 0.0
-	for _, h := range all {
-		x, y := float64(h.Apps), h.LiveMB*1024
-		sx, sy, sxx, sxy, syy = sx+x, sy+y, sxx+x*x, sxy+x*y, syy+y*y
+	points := make([]Point, len(all))
+	for i, h := range all {
+		points[i] = Point{float64(h.Apps), h.LiveMB * 1024}
 	}
-	covariance, varianceX, varianceY := n*sxy-sx*sy, n*sxx-sx*sx, n*syy-sy*sy
-	if varianceX == 0 || varianceY == 0 {
-		return 0, 0
-	}
-	return covariance / varianceX, covariance * covariance / (varianceX * varianceY)
+	line := Fit(points)
+	return line.Slope, line.R2
 }
 
 // Write writes the run to a file.

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"slices"
+	"text/template"
+
+	"github.com/holdfast-dev/holdfast/test/bench/results"
+)
+
+//go:embed scale.md.tmpl
+var scalePage string
+
+// far is what nobody has measured here.
+var far = []int{100_000, 1_000_000}
+
+// cluster is how many applications one cluster of a fleet has.
+const cluster = 5000
+
+// slope is something that grows with the number of applications.
+type slope struct {
+	Name, Unit string
+	results.Line
+	points []results.Point
+}
+
+// slopes are all that a run has of them.
+func slopes(r *results.Run) []slope {
+	all := []slope{
+		{Name: "operator, live heap", Unit: "MiB"},
+		{Name: "API server, resident memory", Unit: "MiB"},
+		{Name: "controller-manager, resident memory", Unit: "MiB"},
+		{Name: "etcd, database in use", Unit: "MiB"},
+		{Name: "CPU of the API server for one more application", Unit: "ms"},
+		{Name: "CPU of the operator for one more application", Unit: "ms"},
+	}
+	for _, h := range r.Heap {
+		all[0].points = append(all[0].points, results.Point{X: float64(h.Apps), Y: h.LiveMB})
+	}
+	for _, g := range r.Growth {
+		middle := float64(g.From+g.To) / 2
+		for i, p := range []results.Point{
+			{X: float64(g.To), Y: g.RSSMB["apiserver"]}, {X: float64(g.To), Y: g.RSSMB["controller-manager"]}, {X: float64(g.To), Y: g.EtcdMB},
+			{X: middle, Y: g.CPUMillis["apiserver"]}, {X: middle, Y: g.CPUMillis["contender"]},
+		} {
+			all[i+1].points = append(all[i+1].points, p)
+		}
+	}
+	for i := range all {
+		all[i].Line = results.Fit(all[i].points)
+	}
+	return all
+}
+
+// PerThousand is what another thousand applications add.
+func (s slope) PerThousand() string { return amount(1000*s.Slope, s.Unit) }
+
+// Last is what was measured at the largest size.
+func (s slope) Last() string { return amount(s.points[len(s.points)-1].Y, s.Unit) }
+
+// Calculated is where the line leads. What falls as more applications come is not drawn on.
+func (s slope) Calculated(apps int) string {
+	if s.Slope <= 0 {
+		return "no more"
+	}
+	return amount(s.At(float64(apps)), s.Unit)
+}
+
+// amount is a number as people read it.
+func amount(n float64, unit string) string {
+	switch {
+	case unit == "MiB" && n >= 10*1024:
+		return fmt.Sprintf("%.0f GiB", n/1024)
+	case unit == "ms" && n >= 10_000:
+		return fmt.Sprintf("%.0f s", n/1000)
+	case n < 10:
+		return fmt.Sprintf("%.2g %s", n, unit)
+	}
+	return fmt.Sprintf("%.0f %s", n, unit)
+}
+
+// wall is something that ends the growth of one cluster.
+type wall struct {
+	Apps      float64
+	What, How string
+}
+
+// walls in the order in which a cluster meets them.
+func walls(all []slope) []wall {
+	heap, server, database, price := all[0], all[1], all[3], all[4]
+	const gib = 1024
+	const calculated, known = "calculated", "a threshold of Kubernetes' own"
+	out := []wall{
+		{Apps: 10_000, What: "10,000 Services in a cluster", How: known + ", with one Service each"},
+		{Apps: 75_000, What: "150,000 pods in a cluster", How: known + ", with two pods each"},
+		{Apps: (8*gib - database.Start) / database.Slope, What: "8 GiB, the largest database that etcd suggests", How: calculated + ", without pods"},
+		{Apps: (64*gib - server.Start) / server.Slope, What: "64 GiB of memory for the API server", How: calculated + ", without pods"},
+		{Apps: (8*gib - heap.Start) / heap.Slope, What: "8 GiB of live heap for the operator", How: calculated + ", without pods"},
+		{Apps: price.Start / price.Slope, What: "the API server needs twice the CPU for one more application", How: calculated},
+	}
+	out = slices.DeleteFunc(out, func(w wall) bool { return w.Apps <= 0 })
+	slices.SortFunc(out, func(a, b wall) int { return int(a.Apps - b.Apps) })
+	return out
+}
+
+// scale is docs/scale.md.
+func scale(r *results.Run) (string, error) {
+	t, err := template.New("scale").Parse(scalePage)
+	if err != nil {
+		return "", err
+	}
+	all := slopes(r)
+	var out bytes.Buffer
+	err = t.Execute(&out, map[string]any{
+		"Run": r, "Slopes": all, "Far": far, "Walls": walls(all), "Cluster": cluster,
+		"First": r.Growth[0].To, "Largest": r.Growth[len(r.Growth)-1].To,
+	})
+	return out.String(), err
+}
