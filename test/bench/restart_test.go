@@ -16,6 +16,9 @@ const (
 	busy = 0.2
 	// sampled is how often that is looked at.
 	sampled = 100 * time.Millisecond
+	// quiet is how many cores others may use while people wait: with fewer cores for everybody
+	// they wait for the machine.
+	quiet = 0.1
 	// maxEdits is half a minute of them.
 	maxEdits = 300
 )
@@ -86,7 +89,14 @@ func wanted(t testing.TB, pid int) float64 {
 // measureRestart kills the operator twice: once when nobody wants anything, once among users.
 func (p *population) measureRestart() []results.Figure {
 	p.Helper()
-	return append(p.restartAlone(), p.restartAmongEdits()...)
+	figures := p.restartAlone()
+	for try := 1; ; try++ {
+		edited, others := p.restartAmongEdits()
+		if others <= quiet || try == maxTries {
+			return append(figures, edited...)
+		}
+		p.say("does not count: others used %.1f cores meanwhile", others)
+	}
 }
 
 func (p *population) restartAlone() []results.Figure {
@@ -111,7 +121,8 @@ func (p *population) restartAlone() []results.Figure {
 	}
 }
 
-func (p *population) restartAmongEdits() []results.Figure {
+// restartAmongEdits also says how many cores were used by what is not measured.
+func (p *population) restartAmongEdits() ([]results.Figure, float64) {
 	p.Helper()
 	n := min(maxEdits, p.size/4)
 	users := p.newEdits("restart")
@@ -139,5 +150,5 @@ func (p *population) restartAmongEdits() []results.Figure {
 		{Row: "P6", Name: "edit p99 at the API server", Got: users.accepting(ready).at(0.99) / 1000, Unit: "s", Note: "of the same edits, sent to accepted: how long one request takes on this machine then. Holdfast needs an event and two rounds of them"},
 		{Row: "P6", Name: "edit p50 after ready", Got: after.at(0.50) / 1000, Unit: "s"},
 		{Row: "P6", Name: "edit p99 before ready", Got: before.at(0.99) / 1000, Unit: "s", Note: fmt.Sprintf("%d edits; the start is in it, which took %.2f s", len(before), r.ready.Seconds())},
-	}
+	}, r.others
 }

@@ -44,9 +44,9 @@ func TestReport(t *testing.T) {
 		"| 2 | C0s | 50.0 % | thrown away |", "![wall time of all contenders](./"+wallPicture+")")
 	// 200 MiB per thousand on top of 400, and 1 ms more of 29.5 per thousand
 	says(t, far, "| API server, resident memory | 200 MiB | 1.00 | 800 MiB | *20 GiB* | *196 GiB* |",
-		"| CPU of the API server for one more application | 1 ms | 1.00 | 31 ms | *130 ms* | *1030 ms* |",
+		"| CPU of the API server for one more application | 1 ms | 1.00 | 31 ms | *130 ms* | *1 s* |",
 		"| CPU of the operator for one more application | 0 ms | 0.00 | 4 ms | *no more* | *no more* |",
-		"| 29500 | the API server needs twice the CPU", "| 325680 | 64 GiB of memory for the API server", "| API server, resident memory | 1400 MiB |")
+		"| 30,000 | the API server needs twice the CPU", "| 330,000 | 64 GiB of memory for the API server", "| API server, resident memory | 1.4 GiB |")
 	for name, want := range map[string]string{wallPicture: "100.00 x", heapPicture: "8.2 KiB per application"} {
 		wellFormed(t, filepath.Join(dir, name), want)
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
+	"math"
 	"slices"
 	"text/template"
 
@@ -71,20 +73,36 @@ func (s slope) Calculated(apps int) string {
 // amount is a number as people read it.
 func amount(n float64, unit string) string {
 	switch {
-	case unit == "MiB" && n >= 10*1024:
-		return fmt.Sprintf("%.0f GiB", n/1024)
-	case unit == "ms" && n >= 10_000:
-		return fmt.Sprintf("%.0f s", n/1000)
-	case n < 10:
+	case unit == "MiB" && n >= 1024:
+		n, unit = n/1024, "GiB"
+	case unit == "ms" && n >= 1000:
+		n, unit = n/1000, "s"
+	}
+	if n < 10 {
 		return fmt.Sprintf("%.2g %s", n, unit)
 	}
 	return fmt.Sprintf("%.0f %s", n, unit)
 }
 
+// thousands is a number of applications.
+func thousands(n float64) string {
+	text := fmt.Sprintf("%.0f", n)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
 // wall is something that ends the growth of one cluster.
 type wall struct {
-	Apps      float64
+	apps      float64
 	What, How string
+}
+
+// Apps is where it stands, as exactly as that is known.
+func (w wall) Apps() string {
+	digits := math.Pow(10, math.Floor(math.Log10(w.apps))-1)
+	return thousands(math.Round(w.apps/digits) * digits)
 }
 
 // walls in the order in which a cluster meets them.
@@ -93,21 +111,21 @@ func walls(all []slope) []wall {
 	const gib = 1024
 	const calculated, known = "calculated", "a threshold of Kubernetes' own"
 	out := []wall{
-		{Apps: 10_000, What: "10,000 Services in a cluster", How: known + ", with one Service each"},
-		{Apps: 75_000, What: "150,000 pods in a cluster", How: known + ", with two pods each"},
-		{Apps: (8*gib - database.Start) / database.Slope, What: "8 GiB, the largest database that etcd suggests", How: calculated + ", without pods"},
-		{Apps: (64*gib - server.Start) / server.Slope, What: "64 GiB of memory for the API server", How: calculated + ", without pods"},
-		{Apps: (8*gib - heap.Start) / heap.Slope, What: "8 GiB of live heap for the operator", How: calculated + ", without pods"},
-		{Apps: price.Start / price.Slope, What: "the API server needs twice the CPU for one more application", How: calculated},
+		{apps: 10_000, What: "10,000 Services in a cluster", How: known + ", with one Service each"},
+		{apps: 75_000, What: "150,000 pods in a cluster", How: known + ", with two pods each"},
+		{apps: (8*gib - database.Start) / database.Slope, What: "8 GiB, the largest database that etcd suggests", How: calculated + ", without pods"},
+		{apps: (64*gib - server.Start) / server.Slope, What: "64 GiB of memory for the API server", How: calculated + ", without pods"},
+		{apps: (8*gib - heap.Start) / heap.Slope, What: "8 GiB of live heap for the operator", How: calculated + ", without pods"},
+		{apps: price.Start / price.Slope, What: "the API server needs twice the CPU for one more application", How: "where the line above has doubled"},
 	}
-	out = slices.DeleteFunc(out, func(w wall) bool { return w.Apps <= 0 })
-	slices.SortFunc(out, func(a, b wall) int { return int(a.Apps - b.Apps) })
+	out = slices.DeleteFunc(out, func(w wall) bool { return w.apps <= 0 })
+	slices.SortFunc(out, func(a, b wall) int { return cmp.Compare(a.apps, b.apps) })
 	return out
 }
 
 // scale is docs/scale.md.
 func scale(r *results.Run) (string, error) {
-	t, err := template.New("scale").Parse(scalePage)
+	t, err := template.New("scale").Funcs(template.FuncMap{"apps": func(n int) string { return thousands(float64(n)) }}).Parse(scalePage)
 	if err != nil {
 		return "", err
 	}
