@@ -133,7 +133,7 @@ func scale(r *results.Run) (string, error) {
 	var out bytes.Buffer
 	err = t.Execute(&out, map[string]any{
 		"Run": r, "Slopes": all, "Far": far, "Walls": walls(all), "Cluster": cluster,
-		"First": r.Growth[0].To, "Largest": r.Growth[len(r.Growth)-1].To,
+		"Largest": r.Growth[len(r.Growth)-1].To,
 	})
 	return out.String(), err
 }
