@@ -10,9 +10,9 @@ import (
 
 var seed = maphash.MakeSeed()
 
-// basisOf tells applications apart by everything that their children are made of. It takes a
-// small part of the time that making them takes. The generation would not do: after a restore
-// of etcd it is that of another spec, and a new default of the CRD does not change it.
+// basisOf tells applications apart by everything that their children are made of. The generation
+// would not do: after a restore of etcd it is that of another spec, and a new default of the CRD
+// does not change it.
 func basisOf(owner Owner, components []appsapi.Component, known Known) uint64 {
 	if len(known.Kept)+len(known.Running) > 0 {
 		return 0 // objects of the cluster, which say nothing by their names alone

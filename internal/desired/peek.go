@@ -8,8 +8,8 @@ type peeked struct {
 	config *Config
 }
 
-// Peek is Render for those who only look at the configuration and do not change it. Making one
-// is most of what a pass over an application does, so it is kept for who renders next.
+// Peek is Render for those who only look at the configuration and do not change it. What it
+// makes is kept for who renders next, so that a pass makes it once.
 func (c Child) Peek(live runtime.Object) (*Config, error) {
 	if c.peeked == nil {
 		return c.Render(live)

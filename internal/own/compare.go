@@ -132,8 +132,8 @@ func Compare(want map[string]any, live Object) (projected string, err error) {
 	return digest(got)
 }
 
-// compared is live without metadata and status, which nobody compares here. They are half of a
-// Deployment, and to read an object is most of the work.
+// compared is live without metadata and status, which nobody compares here and which would be
+// turned into maps for nothing.
 func compared(live Object) runtime.Object {
 	switch o := live.(type) {
 	case *appsv1.Deployment:

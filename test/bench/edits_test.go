@@ -12,10 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// betweenEdits is the pause between two users, however long the one before takes. Each edit rolls
-// pods: with twice as many, two cores are busy with what the controller-manager makes of them,
-// and everybody waits for the API server.
-const betweenEdits = time.Second / driftsPerSecond
+// betweenEdits is the pause between two users, however long the one before takes.
+const betweenEdits = 100 * time.Millisecond
 
 // edit is one change of an image by a user.
 type edit struct {

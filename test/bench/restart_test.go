@@ -20,7 +20,7 @@ const (
 	// they wait for the machine.
 	quiet = 0.1
 	// maxEdits is half a minute of them.
-	maxEdits = 150
+	maxEdits = 300
 )
 
 // restart is what a start after a kill took.
@@ -124,7 +124,7 @@ func (p *population) restartAlone() []results.Figure {
 // restartAmongEdits also says how many cores were used by what is not measured.
 func (p *population) restartAmongEdits() ([]results.Figure, float64) {
 	p.Helper()
-	n := min(maxEdits, p.size/6)
+	n := min(maxEdits, p.size/4)
 	users := p.newEdits("restart")
 	objects, requests := p.snapshot(), p.asked()
 	r := p.crash(func() { users.make(n) })

@@ -273,9 +273,14 @@ func (h *hall) clients(t *testing.T, want int) {
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
 
-// tries is how often a time is taken that is too long: somebody else may have had the machine
-// for a second, and nobody is faster than they can be.
-const tries = 3
+// tries is how often a short test takes a time: CI has a machine that others use, too. A long
+// one is run when that is quiet, and takes it once.
+func tries() int {
+	if os.Getenv("HOLDFAST_LONG") != "" {
+		return 1
+	}
+	return 3
+}
 
 // TestFanOut writes, and sees how long it takes until clients know, beside a bare watch.
 func TestFanOut(t *testing.T) {
@@ -286,7 +291,7 @@ func TestFanOut(t *testing.T) {
 		limit = 50 * time.Millisecond
 	}
 	bare, p99 := h.round(t, clients, 0)
-	for try := 1; try < tries && p99-bare > limit; try++ {
+	for try := 1; try < tries() && bare > limit; try++ { // the machine was not there for anybody
 		bare, p99 = h.round(t, clients, 0)
 	}
 	if more := p99 - bare; more > limit {
