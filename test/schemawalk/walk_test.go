@@ -40,8 +40,9 @@ var (
 	reports = flag.Bool("report", false, "write out/schema-walk.json and docs/reports/schema-walk.md")
 )
 
-// patience is how long a step may take. Nothing takes that long but a mismatch.
-const patience = 20 * time.Second
+// patience is how long a step may take, as in the stories. With sixteen leaves abreast on a
+// machine that others use, a volume took more than twenty seconds.
+const patience = time.Minute
 
 func TestEveryFieldSetChangedUnset(t *testing.T) {
 	begun := time.Now()

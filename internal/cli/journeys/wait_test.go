@@ -57,6 +57,8 @@ func waitsInVain(w *world) {
 	w.Expect(a.code).To(Equal(2))
 	w.Expect(a.errOut).To(HavePrefix("Waiting for " + title + ": " + why))
 	w.Expect(a.errOut).To(ContainSubstring("\n" + title + " is not ready after 1s: " + why))
+	a = w.plugin("wait", "shop", "--timeout", "1ns") // over before it has asked again
+	w.Expect(a.errOut).To(ContainSubstring("\n" + title + " is not ready after 1ns: " + why))
 	a = w.plugin("wait", "shop", "--timeout", "0")
 	w.Expect(a.code).To(Equal(2))
 	w.Expect(a.errOut).To(HavePrefix(title + " is not ready: " + why))

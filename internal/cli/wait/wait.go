@@ -39,9 +39,12 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOu
 	w := &waiting{app: app, judge: judge, gone: gone, out: out, errOut: errOut}
 	if o.timeout <= 0 {
 		w.errOut = io.Discard
-		if done, err := w.see(app); done {
-			return err
-		}
+	}
+	// What was found is already the first look: however short the time is, its end has a reason.
+	if done, err := w.see(app); done {
+		return err
+	}
+	if o.timeout <= 0 {
 		fmt.Fprintf(errOut, "%s is not %s: %s\n", application.Title(app), o.until, w.last)
 		return cli.ErrNotReady
 	}
