@@ -160,13 +160,14 @@ center-memory: assets ## See what the center needs to hold 20,000 objects and 50
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 30m ./test/center -run TestMemory
 
 # What is measured, and beside whom: make bench PROFILE=full (150 minutes). Only a full run is
-# written to docs/reports/bench.md; a quick one is looked at in out/.
+# written to docs/reports/bench.md; a quick one is looked at in out/. RESUME=1 goes on with what
+# an earlier sitting has left in out/, of the same commit on the same machine.
 PROFILE ?= quick
 BENCH := go test -count=1 -v -timeout 170m ./test/bench -run TestBench -rounds=$(ROUNDS)
 BENCH_REPORT = $(if $(filter full,$(PROFILE)),docs/reports/bench.md docs/scale.md docs/images,out/bench.md out/scale.md out)
 .PHONY: bench
 bench: assets ## Measure the operator beside bare client-go and its peers (PROFILE=quick or full)
-	$(BENCH) -profile=$(PROFILE)
+	$(BENCH) -profile=$(PROFILE) -resume=$(if $(RESUME),true,false)
 	go run ./test/bench/report out/bench$(if $(filter smoke,$(PROFILE)),-smoke).json $(BENCH_REPORT)
 
 .PHONY: bench-smoke

@@ -16,9 +16,6 @@ package bench
 import (
 	"flag"
 	"fmt"
-	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +23,6 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
-	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
@@ -79,60 +75,47 @@ func TestBench(t *testing.T) {
 	if *apps > 0 {
 		p.apps = *apps
 	}
-	begin := time.Now()
-	r := &results.Run{Profile: *profileName, Machine: machine(t, p.fsync), Apps: p.apps}
-	chosen := func(row string) bool { return *only == "" || *only == row }
-	if chosen("P1") {
-		playRounds(t, r, p)
-	}
-	for _, s := range liveScenarios {
-		if p.life == nil || !chosen(s.row) {
-			continue
+	r := resumed(t, &results.Run{Profile: *profileName, Machine: machine(t, p.fsync), Flags: flags, Apps: p.apps})
+	for _, part := range partsOf(p) {
+		if *only == "" && !r.Has(part.name) || *only == part.name {
+			part.measure(t, r)
 		}
-		t.Run(s.row, func(t *testing.T) { r.Figures = append(r.Figures, s.run(t, *p.life)...) })
 	}
-	if len(p.sizes) > 0 && chosen("P8") {
-		t.Run("P8", func(t *testing.T) { measureScale(t, r, p.sizes, p.rest) })
-	}
-	r.Minutes, r.Flags = time.Since(begin).Minutes(), flags
 	publish(t, r)
 }
 
-// playRounds measures all contenders, as often as has to count.
+// playRounds measures all contenders, until as many rounds count as have to.
 func playRounds(t *testing.T, r *results.Run, p profile) {
 	all := contenders(t, r, p)
 	if all == nil {
 		t.Fatal("without the operator's requests there is nothing to compare with")
 	}
-	counting := 0
-	for tried := 0; counting < p.rounds && tried < maxTries*p.rounds; tried++ {
-		round := playRound(t, all, p, tried)
-		r.Rounds = append(r.Rounds, round)
-		if !round.Thrown {
-			counting++
+	for tried := 0; r.Counting() < p.rounds && tried < maxTries*p.rounds; tried++ {
+		r.Rounds = append(r.Rounds, playRound(t, all, p, len(r.Rounds)))
+		if t.Failed() {
+			return
 		}
+		keep(t, r)
 	}
-	switch {
-	case t.Failed():
-	case counting == 0:
-		t.Errorf("the two bare runs were more than %.0f %% apart in every round: wait until the machine is quiet", 100*p.spread)
-	default:
-		r.Figures = append(r.Figures, burst(r)...)
-	}
-	if p.rounds > 1 && !t.Failed() {
-		if f := withoutFsync(t, all[0], ours(), p.apps); !t.Failed() {
-			r.Figures = append(r.Figures, f)
-		}
+	if n := r.Counting(); n < p.rounds {
+		t.Errorf("%d rounds of %d count: in the others the two bare runs were more than %.0f %% apart; go on with -resume when the machine is quiet", n, p.rounds, 100*p.spread)
 	}
 }
 
 // withoutFsync is P1 once more, where no disk is waited for.
-func withoutFsync(t *testing.T, bare, ours contender, apps int) results.Figure {
-	took := map[string]float64{}
-	for i, c := range []contender{bare, ours, ours, bare} {
-		t.Run(fmt.Sprintf("without fsync %d %s", i+1, c.ID), func(t *testing.T) { took[c.ID] += measure(t, c, apps, false).WallSeconds })
+func withoutFsync(t *testing.T, r *results.Run, p profile) {
+	p.peers, p.thorough = nil, false
+	all := contenders(t, &results.Run{}, p)
+	if len(all) < 2 {
+		t.Fatal("without the operator's requests there is nothing to compare with")
 	}
-	return results.Figure{Row: "P1", Name: "wall, Holdfast / " + results.Bare + ", etcd without fsync", Got: took[ours.ID] / took[bare.ID]}
+	bare, ours, took := all[0], all[1], map[string]float64{}
+	for i, c := range []contender{bare, ours, ours, bare} {
+		t.Run(fmt.Sprintf("%d %s", i+1, c.ID), func(t *testing.T) { took[c.ID] += measure(t, c, p.apps, false).WallSeconds })
+	}
+	if !t.Failed() {
+		r.Figures = append(r.Figures, results.Figure{Row: "P1", Name: "wall, Holdfast / " + results.Bare + ", etcd without fsync", Got: took[ours.ID] / took[bare.ID]})
+	}
 }
 
 // contenders are all that are measured, bare first. Each is counted once; the operator's own
@@ -166,8 +149,9 @@ func contenders(t *testing.T, r *results.Run, p profile) (all []contender) {
 		chosen := append(strings.Split(*among, ","), results.Bare)
 		all = slices.DeleteFunc(all, func(c contender) bool { return !slices.Contains(chosen, c.ID) })
 	}
+	r.Contenders = nil
 	for _, c := range all {
-		if c.ID != holdfast.ID && p.thorough {
+		if c.ID != holdfast.ID && p.thorough && !slices.ContainsFunc(r.Requests, func(q results.Requests) bool { return q.Contender == c.ID }) {
 			count(c)
 		}
 		r.Contenders = append(r.Contenders, c.Contender)
@@ -176,6 +160,7 @@ func contenders(t *testing.T, r *results.Run, p profile) (all []contender) {
 }
 
 func note(r *results.Run, contender string, events audit.Events, apps int) {
+	r.Requests = slices.DeleteFunc(r.Requests, func(q results.Requests) bool { return q.Contender == contender }) // of an earlier sitting
 	for _, row := range events.Count() {
 		r.Requests = append(r.Requests, results.Requests{
 			Contender: contender, Resource: row.Resource, Verb: row.Verb, Accepted: row.Accepted, Refused: row.Refused,
@@ -264,48 +249,6 @@ func burst(r *results.Run) []results.Figure {
 		results.Figure{Row: "P14", Name: "writes that etcd took, Holdfast / " + results.Bare, Got: ratio(func(s results.Sample) float64 { return float64(s.Revisions) })},
 		results.Figure{Row: "CPU", Name: "of the operator per application", Got: 1000 * value(func(s results.Sample) float64 { return s.CPUSeconds[contenderCPU] }) / apps, Unit: "ms"}.AtMost(8, 2),
 	)
-}
-
-// publish prints the figures and writes everything to out/bench.json, or what the profile is
-// called.
-func publish(t *testing.T, r *results.Run) {
-	root, err := operator.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := "bench.json"
-	switch {
-	case r.Profile == "smoke":
-		name = "bench-smoke.json"
-	case *only != "":
-		name = "bench-" + *only + ".json"
-	}
-	// What has no samples is no number: it is told, and is no figure.
-	r.Figures = slices.DeleteFunc(r.Figures, func(f results.Figure) bool {
-		unknown := math.IsNaN(f.Got) || math.IsInf(f.Got, 0)
-		if unknown {
-			t.Errorf("%s %s: nothing was measured", f.Row, f.Name)
-		}
-		return unknown
-	})
-	if err := r.Write(filepath.Join(root, "out", name)); err != nil {
-		t.Error(err)
-	}
-	var missed []string
-	for _, f := range r.Figures {
-		if f.Verdict() == results.Missed {
-			missed = append(missed, f.Row+" "+f.Name)
-		}
-	}
-	fmt.Println()
-	results.PrintFigures(os.Stdout, r.Figures)
-	fmt.Printf("\n%.0f min; out/%s has everything\n", r.Minutes, name)
-	if len(missed) > 0 {
-		fmt.Printf("missed: %s\n", strings.Join(missed, "; "))
-	}
-	if r.Profile == "smoke" {
-		smoke(t, r.Figures)
-	}
 }
 
 // smoke fails where no noise of a machine can be the reason: a request too many, or a time that

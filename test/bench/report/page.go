@@ -16,6 +16,7 @@ func markdown(r *results.Run, images string) string {
 	p("# How fast, beside whom\n")
 	p("Made by `make bench PROFILE=%s` (%.0f min) on kernel %s, %s x %s, %s. Do not edit.", r.Profile, r.Minutes, r.Machine["kernel"], r.Machine["cores"], r.Machine["cpu"], r.Machine["go"])
 	p("etcd %s, everything shares the cores; for each contender a fresh control plane.", r.Machine["etcd"])
+	sittings(p, r)
 	p("What counts is the ratio within one round: the machine is nobody's reference, and hardware of yours will have other seconds.\n")
 	p("![wall time of all contenders](%s/%s)\n", images, wallPicture)
 	figures(p, r)
@@ -34,6 +35,22 @@ func markdown(r *results.Run, images string) string {
 }
 
 type printer func(format string, args ...any)
+
+// sittings say when it was measured, if that was not in one go: whoever compares two figures has
+// to know that they are of different hours.
+func sittings(p printer, r *results.Run) {
+	var days []string
+	for _, part := range r.Parts {
+		note := ""
+		if !part.Whole {
+			note = ", broken off"
+		}
+		days = append(days, fmt.Sprintf("%s from %s, %.0f min%s", part.Name, part.Begun.Format("2006-01-02 15:04"), part.Minutes, note))
+	}
+	if len(days) > 0 {
+		p("Measured at commit %s: %s.", r.Machine["commit"], strings.Join(days, "; "))
+	}
+}
 
 func figures(p printer, r *results.Run) {
 	p("## What was asked for\n\nBounds are at most. *goal* and *must* are what is reached.\n")

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
@@ -18,7 +19,8 @@ func TestReport(t *testing.T) {
 		return []results.Sample{{WallSeconds: wall, Calls: 600, Revisions: 900, CPUSeconds: map[string]float64{"contender": 0.3, "apiserver": 1}, PeakRSSMB: 90}}
 	}
 	r := &results.Run{
-		Profile: "full", Machine: map[string]string{"kernel": "6.1", "cores": "2", "cpu": "a <fast> one", "go": "go1.26", "etcd": "without fsync"}, Apps: 100,
+		Profile: "full", Machine: map[string]string{"kernel": "6.1", "cores": "2", "cpu": "a <fast> one", "go": "go1.26", "etcd": "without fsync", "commit": "abc"}, Apps: 100,
+		Parts:      []results.Part{{Name: "P1", Begun: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC), Minutes: 7}, {Name: "P1", Begun: time.Date(2026, 1, 3, 3, 4, 0, 0, time.UTC), Minutes: 5, Whole: true}},
 		Contenders: []results.Contender{{ID: results.Bare, Name: "bare"}, {ID: "C1", Name: "Holdfast"}, {ID: "C4", Name: "<slow>"}},
 		Rounds: []results.Round{
 			{Order: []string{"C0s", "C1", "C4", "C0s"}, Samples: map[string][]results.Sample{results.Bare: append(sample(2), sample(2)...), "C1": sample(2.2), "C4": sample(200)}},
@@ -39,7 +41,7 @@ func TestReport(t *testing.T) {
 	if err := run(from, page, far, dir); err != nil {
 		t.Fatal(err)
 	}
-	says(t, page, "| P1 | wall | 1.1 | 1.25 | 1.1 | goal |", "| C1 Holdfast | 2.20 s | 1.10 (1.10 to 1.10) | 6.0 | 9.0 | 3.0 ms, 10.0 ms | 90 MiB |",
+	says(t, page, "Measured at commit abc: P1 from 2026-01-02 03:04, 7 min, broken off; P1 from 2026-01-03 03:04, 5 min.", "| P1 | wall | 1.1 | 1.25 | 1.1 | goal |", "| C1 Holdfast | 2.20 s | 1.10 (1.10 to 1.10) | 6.0 | 9.0 | 3.0 ms, 10.0 ms | 90 MiB |",
 		"| C1 | patch services | 1.00 | 0 |", "| 1000 | 2000 | 31.0 | 5.0 | 9.0 | 4.0 | 60 |",
 		"| 2 | C0s | 50.0 % | thrown away |", "![wall time of all contenders](./"+wallPicture+")")
 	// 200 MiB per thousand on top of 400, and 1 ms more of 29.5 per thousand

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 )
 
 // Run is everything that one run of the benchmark has found.
@@ -16,9 +17,12 @@ type Run struct {
 	Profile string            `json:"profile"`
 	Machine map[string]string `json:"machine"`
 	// Flags of the control plane, without which figures cannot be compared.
-	Flags   map[string][]string `json:"flags"`
-	Minutes float64             `json:"minutes"`
-	Apps    int                 `json:"apps"`
+	Flags map[string][]string `json:"flags"`
+	// Minutes are those of all parts.
+	Minutes float64 `json:"minutes"`
+	// Parts are what has been measured, in the order in which it was.
+	Parts []Part `json:"parts"`
+	Apps  int    `json:"apps"`
 	// Contenders in the order of the report.
 	Contenders []Contender  `json:"contenders"`
 	Rounds     []Round      `json:"rounds"`
@@ -26,6 +30,31 @@ type Run struct {
 	Heap       []HeapSample `json:"heap,omitempty"`
 	Growth     []Growth     `json:"growth,omitempty"`
 	Figures    []Figure     `json:"figures"`
+}
+
+// Part is a piece of a run that is measured in one go.
+type Part struct {
+	Name    string    `json:"name"`
+	Begun   time.Time `json:"begun"`
+	Minutes float64   `json:"minutes"`
+	// Whole says that nothing is left of it to measure.
+	Whole bool `json:"whole"`
+}
+
+// Has says whether a part has been measured.
+func (r *Run) Has(part string) bool {
+	return slices.ContainsFunc(r.Parts, func(p Part) bool { return p.Name == part && p.Whole })
+}
+
+// Counting is how many rounds count.
+func (r *Run) Counting() int {
+	n := 0
+	for _, round := range r.Rounds {
+		if !round.Thrown {
+			n++
+		}
+	}
+	return n
 }
 
 // Contender is who was measured.
