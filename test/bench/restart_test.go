@@ -86,10 +86,11 @@ func wanted(t testing.TB, pid int) float64 {
 	return sum
 }
 
-// measureRestart kills the operator twice: once when nobody wants anything, once among users.
+// measureRestart kills the operator twice: once when nobody wants anything, once among users. What
+// these wait for when it is not killed is measured, too: the rest is what the start adds.
 func (p *population) measureRestart() []results.Figure {
 	p.Helper()
-	figures := p.restartAlone()
+	figures := append(p.restartAlone(), p.editsAlone()...)
 	for try := 1; ; try++ {
 		edited, others := p.restartAmongEdits()
 		if others <= quiet || try == maxTries {
@@ -118,6 +119,22 @@ func (p *population) restartAlone() []results.Figure {
 		results.Figure{Row: "P6", Name: "writes of a start", Got: float64(requests.writes), Note: "refused ones, too"}.AtMost(0, 0),
 		results.Figure{Row: "P6", Name: "objects changed by a start", Got: float64(len(changed))}.AtMost(0, 0),
 		{Row: "P6", Name: "reads and watches of a start", Got: float64(requests.reads + requests.watches)},
+	}
+}
+
+// editsAlone is the same users when the operator has been up for long.
+func (p *population) editsAlone() []results.Figure {
+	p.Helper()
+	n := min(maxEdits, p.size/4)
+	users, begun := p.newEdits("calm"), time.Now()
+	users.make(n)
+	users.wait(n)
+	p.rest()
+	took := users.latencies(begun, time.Now())
+	return []results.Figure{
+		{Row: "P6", Name: "edit p99, no restart", Got: took.at(0.99) / 1000, Unit: "s", Note: fmt.Sprintf("%d edits, one per %s, accepted to Deployment", n, betweenEdits)},
+		{Row: "P6", Name: "edit p50, no restart", Got: took.at(0.50) / 1000, Unit: "s"},
+		{Row: "P6", Name: "edit p99 at the API server, no restart", Got: users.accepting(begun).at(0.99) / 1000, Unit: "s", Note: "of the same edits, sent to accepted"},
 	}
 }
 
