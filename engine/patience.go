@@ -22,8 +22,7 @@ const (
 // cannot be reached, and for a kind that it does not know, and try every few seconds.
 // Without it informers wait ever longer between two tries, up to a minute, and an outage
 // lasts that much longer for those who only watch. All other requests fail at once: those
-// who write decide themselves what to do. Events wait for one another. And a pass over an
-// application that asks for something lets others compute meanwhile.
+// who write decide themselves what to do. Events wait for one another.
 func Patient(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	turn := make(chan struct{}, eventsAtOnce)
@@ -40,7 +39,6 @@ type patient struct {
 
 // RoundTrip sends a request, and again while nobody answers or nobody knows the kind.
 func (p patient) RoundTrip(req *http.Request) (*http.Response, error) {
-	endTurn(req.Context())
 	for tries := 0; ; tries++ {
 		response, err := p.next.RoundTrip(req)
 		pause := p.pause

@@ -60,8 +60,6 @@ func (r *reconciler[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 		}
 		defer r.ward.leave()
 	}
-	ctx, end := takeTurn(ctx)
-	defer end()
 	result, err := r.pass(ctx, req)
 	if err != nil {
 		result.Priority = new(handler.LowPriority)

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-var pprofDir = flag.String("pprof", "", "folder to write CPU profiles of the operator and of the API server to, one of each burst; both are a little slower then")
+var pprofDir = flag.String("pprof", "", "folder to write CPU profiles of the operator and of the API server to, of each burst and of the seconds after a restart among edits; both are a little slower then")
 
 // pprofSeconds is the longest that a profile is taken for.
 const pprofSeconds = 30
@@ -36,14 +36,24 @@ func (s *stage) pprofArgs() []string {
 // profiled takes profiles while something runs; what is not over by then is not in them.
 func (s *stage) profiled(name string, f func()) {
 	s.Helper()
+	wait := s.profile(name, pprofSeconds)
+	if *pprofDir != "" {
+		time.Sleep(calm / 10) // until they are being taken
+	}
+	f()
+	wait()
+}
+
+// profile begins to take profiles, if somebody wants them, and returns how to wait for their end.
+func (s *stage) profile(name string, seconds int) (wait func()) {
+	s.Helper()
 	if *pprofDir == "" {
-		f()
-		return
+		return func() {}
 	}
 	s.must(os.MkdirAll(*pprofDir, 0o755))
 	admin, err := rest.HTTPClientFor(s.plane.Config)
 	s.must(err)
-	path := fmt.Sprintf("/debug/pprof/profile?seconds=%d", pprofSeconds)
+	path := fmt.Sprintf("/debug/pprof/profile?seconds=%d", seconds)
 	var both sync.WaitGroup
 	take := func(who string, client *http.Client, url string) {
 		both.Go(func() {
@@ -57,9 +67,7 @@ func (s *stage) profiled(name string, f func()) {
 	if s.pprof != "" {
 		take("operator", http.DefaultClient, "http://"+s.pprof+path)
 	}
-	time.Sleep(calm / 10) // until they are being taken
-	f()
-	both.Wait()
+	return both.Wait
 }
 
 func download(ctx context.Context, client *http.Client, url, file string) error {

@@ -45,7 +45,9 @@ func (p *population) crash(meanwhile func()) restart {
 	}()
 	p.must(p.op.WaitReady(p.Context()))
 	r.ready = time.Since(r.begun)
+	wait := p.profile("restart", 4) // while what was found is worked off
 	<-ended
+	wait()
 	r.others = p.usage().since(before).disturbance() / time.Since(r.begun).Seconds()
 	return r
 }
