@@ -97,12 +97,19 @@ func commit(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
+// outFolder is where runs are kept; "" means out/ of the repository.
+var outFolder string
+
 // file is where a run is kept.
 func file(t *testing.T, profile string) string {
 	t.Helper()
-	root, err := operator.Root()
-	if err != nil {
-		t.Fatal(err)
+	folder := outFolder
+	if folder == "" {
+		root, err := operator.Root()
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder = filepath.Join(root, "out")
 	}
 	name := "bench.json"
 	switch {
@@ -111,7 +118,7 @@ func file(t *testing.T, profile string) string {
 	case *only != "" && !*resume:
 		name = "bench-" + strings.ReplaceAll(*only, " ", "-") + ".json"
 	}
-	return filepath.Join(root, "out", name)
+	return filepath.Join(folder, name)
 }
 
 // keep writes down what there is so far, with the figures that rounds give.
@@ -155,5 +162,35 @@ func publish(t *testing.T, r *results.Run) {
 	}
 	if r.Profile == "smoke" {
 		smoke(t, written.Figures)
+	}
+}
+
+// TestSittings measures in two sittings what takes one: what is whole is not measured again, and what
+// was broken off is, without what it had found.
+func TestSittings(t *testing.T) {
+	defer func(folder string, again bool) { outFolder, *resume = folder, again }(outFolder, *resume)
+	outFolder, *resume = t.TempDir(), true
+	fresh := func() *results.Run {
+		return &results.Run{Profile: "full", Apps: 7, Machine: map[string]string{"cpu": "one"}}
+	}
+	measured := map[string]int{}
+	add := func(name string) part {
+		return part{name, func(_ *testing.T, r *results.Run) {
+			measured[name]++
+			r.Figures = append(r.Figures, results.Figure{Row: name, Name: "got", Got: float64(measured[name])})
+		}}
+	}
+	first := resumed(t, fresh())
+	add("P3").measure(t, first)
+	first.Parts = append(first.Parts, results.Part{Name: "P4"}) // broken off
+	keep(t, first)
+	second := resumed(t, fresh())
+	for _, p := range []part{add("P3"), add("P4")} {
+		if !second.Has(p.name) {
+			p.measure(t, second)
+		}
+	}
+	if measured["P3"] != 1 || measured["P4"] != 1 || len(second.Figures) != 2 || len(second.Parts) != 3 {
+		t.Errorf("measured %v, got %+v of %+v", measured, second.Figures, second.Parts)
 	}
 }

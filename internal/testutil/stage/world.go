@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/health"
 	"github.com/holdfast-dev/holdfast/internal/testutil"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
@@ -154,6 +157,9 @@ func (w *World) Calls(f func()) audit.Events {
 // does not matter, and the operator does not call.
 func (w *World) Settles(app application, children ...client.Object) {
 	w.Helper()
+	for _, child := range children {
+		w.rollsOut(child)
+	}
 	w.BecomesReady(app)
 	w.silentFor(3*shortSilence, app.GetName())
 	quiet := w.Calls(func() {
@@ -161,6 +167,22 @@ func (w *World) Settles(app application, children ...client.Object) {
 		time.Sleep(time.Second) // there is no event for nothing happening
 	})
 	w.Expect(len(quiet)).To(gomega.BeZero(), "a second reconcile calls:\n%s", quiet.Count())
+}
+
+// rollsOut waits for the pods of a Deployment that is there. Its controller may be late to
+// notice a change, and until then an application is as ready as it was before.
+func (w *World) rollsOut(child client.Object) {
+	w.Helper()
+	deployment, ok := child.(*appsv1.Deployment)
+	if !ok {
+		return
+	}
+	w.Eventually(func() health.Status {
+		if err := w.Get(w.Context(), client.ObjectKeyFromObject(deployment), deployment); apierrors.IsNotFound(err) {
+			return health.Healthy
+		}
+		return health.Of(deployment).Status
+	}, "60s", "20ms").Should(gomega.Equal(health.Healthy))
 }
 
 // FallsSilent waits until the operator has done and said what it had to about an
