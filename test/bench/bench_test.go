@@ -75,7 +75,9 @@ func TestBench(t *testing.T) {
 	if *apps > 0 {
 		p.apps = *apps
 	}
-	r := resumed(t, &results.Run{Profile: *profileName, Machine: machine(t, p.fsync), Flags: flags, Apps: p.apps})
+	on := machine(t, p.fsync)
+	on["commit"] = commit(t)
+	r := resumed(t, &results.Run{Profile: *profileName, Machine: on, Flags: flags, Apps: p.apps})
 	for _, part := range partsOf(p) {
 		if *only == "" && !r.Has(part.name) || *only == part.name {
 			part.measure(t, r)

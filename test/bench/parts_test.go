@@ -66,9 +66,11 @@ func (p part) measure(t *testing.T, r *results.Run) {
 
 // resumed is a run that was begun before, or this new one.
 func resumed(t *testing.T, fresh *results.Run) *results.Run {
-	fresh.Machine["commit"] = commit(t)
 	if !*resume {
 		return fresh
+	}
+	if c := fresh.Machine["commit"]; c == unknownCommit || strings.HasSuffix(c, dirty) {
+		t.Fatalf("what is measured is commit %s, and nobody can say whether that is what was measured before: commit it, or leave -resume out", c)
 	}
 	earlier, err := results.Read(file(t, fresh.Profile))
 	switch {
@@ -88,11 +90,17 @@ func resumed(t *testing.T, fresh *results.Run) *results.Run {
 	return earlier
 }
 
+// What commit says of a copy without its history, and of one with changes.
+const (
+	unknownCommit = "unknown"
+	dirty         = "-dirty"
+)
+
 // commit is what is measured.
 func commit(t *testing.T) string {
-	out, err := exec.CommandContext(t.Context(), "git", "describe", "--always", "--dirty", "--abbrev=12").Output()
+	out, err := exec.CommandContext(t.Context(), "git", "describe", "--always", "--dirty="+dirty, "--abbrev=12").Output()
 	if err != nil {
-		return "unknown" // a copy without its history
+		return unknownCommit
 	}
 	return strings.TrimSpace(string(out))
 }
@@ -171,7 +179,7 @@ func TestSittings(t *testing.T) {
 	defer func(folder string, again bool) { outFolder, *resume = folder, again }(outFolder, *resume)
 	outFolder, *resume = t.TempDir(), true
 	fresh := func() *results.Run {
-		return &results.Run{Profile: "full", Apps: 7, Machine: map[string]string{"cpu": "one"}}
+		return &results.Run{Profile: "full", Apps: 7, Machine: map[string]string{"commit": "abc"}}
 	}
 	measured := map[string]int{}
 	add := func(name string) part {
