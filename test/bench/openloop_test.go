@@ -242,6 +242,7 @@ func (r *readyWatch) between(from, to int) latencies {
 // others is how much of the machine somebody else used since a usage was noted.
 func (s *stage) others(row string, before usage, since time.Time) results.Figure {
 	s.Helper()
-	share := s.usage().since(before).disturbance() / time.Since(since).Seconds()
-	return results.Figure{Row: row, Name: "CPU that others used meanwhile", Got: share, Unit: "cores"}
+	share, worst := s.usage().since(before).disturbance()/time.Since(since).Seconds(), s.thieves.worst(since)
+	return results.Figure{Row: row, Name: "CPU that others used meanwhile", Got: share, Unit: "cores",
+		Note: fmt.Sprintf("at worst %.1f cores were stolen within %s", worst, vigil), Peak: worst}
 }

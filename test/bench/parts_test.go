@@ -53,6 +53,11 @@ func partsOf(p profile) []part {
 func (p part) measure(t *testing.T, r *results.Run) {
 	begun, before := time.Now(), len(r.Figures)
 	whole := t.Run(p.name, func(t *testing.T) { p.run(t, r) })
+	if whole && *resume && results.Disturbed(r.Figures[before:]) {
+		results.PrintFigures(os.Stdout, r.Figures[before:])
+		t.Logf("%s does not count: others used the machine; it is measured again the next time", p.name)
+		whole = false
+	}
 	if !whole {
 		r.Figures = r.Figures[:before]
 	}

@@ -52,6 +52,7 @@ type stage struct {
 	op *operator.Operator
 	// measured is the process whose CPU counts as the contender's; nil if it is the driver.
 	measured *controlplane.Process
+	thieves  *thieves
 	// pprof is where the operator tells what it computes; "" if nobody asks.
 	pprof string
 }
@@ -99,7 +100,7 @@ func newStage(t testing.TB, o controlplane.Options) *stage {
 	ctrl.SetLogger(logr.Discard()) // else it complains about not having one
 	operator.Install(t, plane)
 	scheme := runtime.NewScheme()
-	s := &stage{TB: t, plane: plane, subject: appServices}
+	s := &stage{TB: t, plane: plane, subject: appServices, thieves: watchThieves(t.Context())}
 	s.must(clientgoscheme.AddToScheme(scheme))
 	s.must(appsapi.AddToScheme(scheme))
 	var err error

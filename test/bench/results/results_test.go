@@ -55,3 +55,20 @@ func TestVerdict(t *testing.T) {
 		t.Errorf("nothing was asked for, but it is %q", v)
 	}
 }
+
+// A mean that is small hides seconds in which nothing ran.
+func TestDisturbed(t *testing.T) {
+	for _, c := range []struct {
+		others Figure
+		want   bool
+	}{
+		{Figure{Got: 0.1, Peak: 0.3}, false},
+		{Figure{Got: 0.3}, true},
+		{Figure{Got: 0.1, Peak: 0.9}, true},
+	} {
+		f := Figure{Note: "n=9"}.DisturbedBy(Figure{}, c.others)
+		if got := Disturbed([]Figure{{}, f}); got != c.want {
+			t.Errorf("%+v: disturbed %v: %s", c.others, got, f.Note)
+		}
+	}
+}
