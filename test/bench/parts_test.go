@@ -53,15 +53,16 @@ func partsOf(p profile) []part {
 func (p part) measure(t *testing.T, r *results.Run) {
 	begun, before := time.Now(), len(r.Figures)
 	whole := t.Run(p.name, func(t *testing.T) { p.run(t, r) })
-	if whole && *resume && results.Disturbed(r.Figures[before:]) {
+	disturbed := whole && *resume && results.Disturbed(r.Figures[before:])
+	if disturbed { // and the run is not complete, so that nobody takes it for one
 		results.PrintFigures(os.Stdout, r.Figures[before:])
-		t.Logf("%s does not count: others used the machine; it is measured again the next time", p.name)
+		t.Errorf("%s does not count: others used the machine; go on with -resume when it is quiet", p.name)
 		whole = false
 	}
 	if !whole {
 		r.Figures = r.Figures[:before]
 	}
-	r.Parts = append(r.Parts, results.Part{Name: p.name, Begun: begun.UTC().Truncate(time.Second), Minutes: time.Since(begun).Minutes(), Whole: whole})
+	r.Parts = append(r.Parts, results.Part{Name: p.name, Begun: begun.UTC().Truncate(time.Second), Minutes: time.Since(begun).Minutes(), Whole: whole, Disturbed: disturbed})
 	r.Minutes = 0
 	for _, done := range r.Parts {
 		r.Minutes += done.Minutes

@@ -86,12 +86,12 @@ func (s *stage) usage() usage {
 	for name, pid := range s.processes() {
 		u[name] = cpu(s, pid)
 	}
-	// cpu user nice system idle iowait irq softirq steal
+	// cpu user nice system idle iowait irq softirq
 	fields := strings.Fields(strings.SplitN(read(s, "/proc/stat"), "\n", 2)[0])
 	for _, i := range []int{1, 2, 3, 6, 7} {
 		u[everything] += number(s, fields[i]) / clockTicks
 	}
-	u[stolen] = number(s, fields[8]) / clockTicks
+	u[stolen] = stolenSeconds()
 	return u
 }
 

@@ -42,7 +42,10 @@ func sittings(p printer, r *results.Run) {
 	var days []string
 	for _, part := range r.Parts {
 		note := ""
-		if !part.Whole {
+		switch {
+		case part.Disturbed:
+			note = ", disturbed by others: does not count"
+		case !part.Whole:
 			note = ", broken off"
 		}
 		days = append(days, fmt.Sprintf("%s from %s, %.0f min%s", part.Name, part.Begun.Format("2006-01-02 15:04"), part.Minutes, note))

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -51,6 +52,19 @@ func TestReport(t *testing.T) {
 		"| 30,000 | the API server needs twice the CPU", "| 330,000 | 64 GiB of memory for the API server", "| API server, resident memory | 1.4 GiB |")
 	for name, want := range map[string]string{wallPicture: "100.00 x", heapPicture: "8.2 KiB per application"} {
 		wellFormed(t, filepath.Join(dir, name), want)
+	}
+}
+
+// What was disturbed was not broken off, and neither counts.
+func TestSittings(t *testing.T) {
+	var said string
+	sittings(func(format string, args ...any) { said = fmt.Sprintf(format, args...) }, &results.Run{
+		Machine: map[string]string{"commit": "abc"}, Parts: []results.Part{{Name: "P13", Disturbed: true}, {Name: "P9"}, {Name: "P13", Whole: true}},
+	})
+	for _, want := range []string{"0 min, disturbed by others: does not count; P9", "0 min, broken off; P13", "0 min."} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it says %q, and not %q", said, want)
+		}
 	}
 }
 

@@ -39,6 +39,8 @@ type Part struct {
 	Minutes float64   `json:"minutes"`
 	// Whole says that nothing is left of it to measure.
 	Whole bool `json:"whole"`
+	// Disturbed says that it came to its end, and does not count.
+	Disturbed bool `json:"disturbed,omitempty"`
 }
 
 // Has says whether a part has been measured.
