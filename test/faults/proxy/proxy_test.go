@@ -242,3 +242,21 @@ func TestOnly(t *testing.T) {
 		t.Error("nil is everything, nothing is nothing")
 	}
 }
+
+// TestCutThenReleased shows that what was held back when a watch was cut is never seen, even
+// if holding ends in the same moment.
+func TestCutThenReleased(t *testing.T) {
+	for range 20_000 {
+		p := &Proxy{}
+		ctx, end := context.WithCancel(t.Context())
+		p.watches.begin(&stream{resource: "configmaps", end: end})
+		p.Hold(nil)
+		delivered := make(chan bool, 1)
+		go func() { delivered <- p.watches.await(ctx, "configmaps", time.Now()) == nil }()
+		p.Expire(nil)
+		p.Release()
+		if <-delivered {
+			t.Fatal("delivered after the cut")
+		}
+	}
+}

@@ -129,12 +129,14 @@ func (w *watches) end(s *stream) {
 // await returns when a piece that came at a time may be delivered.
 func (w *watches) await(ctx context.Context, resource string, came time.Time) error {
 	for {
-		if ctx.Err() != nil {
-			return ctx.Err() // cut: what was held back is never seen
-		}
 		w.mu.Lock()
 		held, delay, changed := w.holds && w.held.has(resource), w.delay, w.changed
 		w.mu.Unlock()
+		// After the look at what is held: cut and then released, it would be delivered
+		// between the two.
+		if ctx.Err() != nil {
+			return ctx.Err() // cut: what was held back is never seen
+		}
 		wait := time.Until(came.Add(delay))
 		if !held && wait <= 0 {
 			return nil
