@@ -126,6 +126,10 @@ func refusedGrowth(err error) error {
 // settleLeftovers does what has to be done about data that no component has.
 func (r *reconciler[T]) settleLeftovers(ctx context.Context, app T, owner desired.Owner, plan rollout.Plan, done *outcome) {
 	for _, l := range plan.Retain {
+		if _, err := r.endOrphans(ctx, app, owner, l.Kept); err != nil {
+			done.errors[l.ID] = err
+			continue
+		}
 		if err := r.applier.Label(ctx, owner, l.Kept, l.Want); err != nil {
 			done.errors[l.ID] = err
 			continue
@@ -137,7 +141,11 @@ func (r *reconciler[T]) settleLeftovers(ctx context.Context, app T, owner desire
 			done.errors[k.ID] = err
 			return
 		}
-		purged, err := r.purge(ctx, owner, k)
+		_, err := r.endOrphans(ctx, app, owner, k)
+		purged := false
+		if err == nil {
+			purged, err = r.purge(ctx, owner, k)
+		}
 		switch {
 		case err != nil:
 			done.errors[k.ID] = err
@@ -160,16 +168,24 @@ func (r *reconciler[T]) purge(ctx context.Context, owner desired.Owner, k desire
 	return true, r.applier.Purge(ctx, owner, k)
 }
 
-// userOf names what uses something that is kept, or nothing.
-func (r *reconciler[T]) userOf(ctx context.Context, owner desired.Owner, k desired.Kept) (string, error) {
+// setOf names the set that has something that is kept, or nothing.
+func (r *reconciler[T]) setOf(ctx context.Context, owner desired.Owner, k desired.Kept) (string, error) {
 	set := &metav1.PartialObjectMetadata{}
 	set.SetGroupVersionKind(desired.KindStatefulSet)
 	err := r.live.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: k.Set()}, set)
-	if err == nil {
-		return "StatefulSet " + set.Name, nil
+	if apierrors.IsNotFound(err) {
+		return "", nil
 	}
-	if !apierrors.IsNotFound(err) {
+	if err != nil {
 		return "", fmt.Errorf("get StatefulSet %s/%s: %w", owner.Namespace, k.Set(), err)
+	}
+	return "StatefulSet " + set.Name, nil
+}
+
+// userOf names what uses something that is kept, or nothing.
+func (r *reconciler[T]) userOf(ctx context.Context, owner desired.Owner, k desired.Kept) (string, error) {
+	if set, err := r.setOf(ctx, owner, k); err != nil || set != "" {
+		return set, err
 	}
 	var pods corev1.PodList
 	if err := r.live.List(ctx, &pods, client.InNamespace(owner.Namespace)); err != nil {
@@ -200,7 +216,12 @@ func (r *reconciler[T]) settle(ctx context.Context, app T, owner desired.Owner, 
 	}
 	over = true
 	for _, s := range rollout.Settle(owner, desired.For(owner, specs, desired.Known{Kept: kept}), kept, r.deletesData(app)) {
+		ended, err := r.endOrphans(ctx, app, owner, s.Kept)
 		switch {
+		case err != nil:
+			done.errors[s.ID], over = err, false
+		case ended:
+			over = false // what becomes of the data is said when nobody uses it
 		case s.Purge:
 			user, err := r.userOf(ctx, owner, s.Kept)
 			if err == nil && user != "" {

@@ -115,11 +115,11 @@ func (r *reader) goesWithItsComponent(app *appsapi.AppStack) {
 		a.Spec.DeletionPolicy, a.Spec.Components = appsapi.DeletionDelete, []appsapi.Component{web}
 	})
 	r.BecomesReady(app)
-	r.Eventually(func() int {
+	r.Eventually(func() []corev1.PersistentVolumeClaim {
 		var left corev1.PersistentVolumeClaimList
 		r.Expect(r.List(r.Context(), &left, client.InNamespace(app.Namespace))).To(Succeed())
-		return len(left.Items)
-	}, patience, "100ms").Should(BeZero())
+		return left.Items
+	}, patience, "100ms").Should(BeEmpty())
 }
 
 func (r *reader) lost() {

@@ -28,7 +28,7 @@ var (
 var anywhere = []rbacv1.PolicyRule{
 	{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets", "services"}, Verbs: change},
 	{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"delete", "get", "list", "patch", "watch"}},
-	{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
+	{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"delete", "list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"list"}},
 	{APIGroups: []string{"apps"}, Resources: []string{"controllerrevisions", "deployments", "statefulsets"}, Verbs: change},
 	{APIGroups: []string{"apps.holdfast.dev"}, Resources: []string{"appservices"}, Verbs: follow},

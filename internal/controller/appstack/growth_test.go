@@ -26,6 +26,10 @@ func init() {
 	stories["growth: another class and another volume"] = otherStorage
 	stories["growth: a claim without a volume can be made anew"] = wrongClass
 	stories["growth: a set that somebody took away comes back around its pods"] = setTakenAway
+	for _, policy := range []appsapi.DeletionPolicy{appsapi.DeletionRetain, appsapi.DeletionDelete} {
+		stories["growth: the component leaves between two sets, "+string(policy)] = func(w *world) { leavesBetween(w, policy) }
+		stories["growth: the application goes between two sets, "+string(policy)] = func(w *world) { goesBetween(w, policy) }
+	}
 }
 
 // ofClass is a database of two pods, of a class of storage.
@@ -200,4 +204,44 @@ func setTakenAway(w *world) {
 	w.Eventually(func() bool { s := w.set("shop-db"); return s != nil && s.UID != set.UID }, "30s").Should(BeTrue())
 	w.becomesReady()
 	w.Expect(w.living()).To(Equal(before))
+}
+
+// betweenSets is a stack whose set is gone and whose pods run: between the two writes that make a
+// set anew. Nobody makes the next one while hands are off.
+func betweenSets(w *world, policy appsapi.DeletionPolicy) treasure {
+	w.create("deletionPolicy: " + string(policy) + "\n" + ofClass(volsim.Standard) + "- name: web\n  service: {image: shop/web:1}\n")
+	w.becomesReady()
+	before := w.treasure()
+	w.edit(func(s *appsapi.AppStackSpec) { s.Suspend = true })
+	w.Eventually(w.condition("Ready"), "60s").Should(HavePrefix("True/Suspended: "))
+	w.Expect(w.Delete(w.Context(), w.set("shop-db"), client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
+	w.Eventually(func() any { return w.set("shop-db") }, "30s").Should(BeNil())
+	w.Expect(w.pod("shop-db-1").OwnerReferences).To(BeEmpty())
+	return before
+}
+
+// ended waits until nothing of the set is left but its data, if that is to stay.
+func ended(w *world, policy appsapi.DeletionPolicy, before treasure) {
+	for _, name := range []string{"shop-db-0", "shop-db-1"} {
+		w.Eventually(func() any { return w.pod(name) }, "60s").Should(BeNil(), name)
+	}
+	if policy == appsapi.DeletionDelete {
+		w.Eventually(w.treasure, "60s").Should(Equal(treasure{}))
+		return
+	}
+	w.Expect(w.treasure()).To(Equal(before))
+}
+
+func leavesBetween(w *world, policy appsapi.DeletionPolicy) {
+	before := betweenSets(w, policy)
+	w.edit(func(s *appsapi.AppStackSpec) { s.Suspend, s.Components = false, s.Components[1:] })
+	ended(w, policy, before)
+	w.becomesReady()
+}
+
+func goesBetween(w *world, policy appsapi.DeletionPolicy) {
+	before := betweenSets(w, policy)
+	w.Expect(w.Delete(w.Context(), w.stack())).To(Succeed())
+	ended(w, policy, before)
+	w.Eventually(func() any { return w.stack() }, "60s").Should(BeNil())
 }

@@ -46,13 +46,20 @@ func (s *Stage) World(t *testing.T) *World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &World{T: t, WithT: gomega.NewWithT(t), Client: c, Stage: s, NS: testutil.Namespace(t, s.Plane.Config)}
+	return &World{T: t, WithT: asking(t), Client: c, Stage: s, NS: testutil.Namespace(t, s.Plane.Config)}
+}
+
+// asking waits without keeping the API server busy: dozens of stories wait at the same time.
+func asking(t *testing.T) *gomega.WithT {
+	g := gomega.NewWithT(t)
+	g.SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	return g
 }
 
 // On is the same world for another test.
 func (w *World) On(t *testing.T) *World {
 	other := *w
-	other.T, other.WithT = t, gomega.NewWithT(t)
+	other.T, other.WithT = t, asking(t)
 	return &other
 }
 
@@ -118,7 +125,7 @@ func (w *World) Condition(app application, kind string) string {
 // BecomesReady waits until everything is as declared.
 func (w *World) BecomesReady(app application) {
 	w.Helper()
-	w.Eventually(func() string { return w.Condition(app, "Ready") }, "60s", "20ms").
+	w.Eventually(func() string { return w.Condition(app, "Ready") }, "60s").
 		Should(gomega.Equal("True/Reconciled: Everything runs as declared"))
 }
 
