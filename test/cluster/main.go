@@ -22,6 +22,7 @@ const usage = `Usage: cluster COMMAND [FLAGS]
   build   build the programs (and images) of a level, and link them to a folder
   up      start a cluster in the background and write its kubeconfig
   image   make an image of one static program, as an archive: cluster image --name=NAME PROGRAM FILE
+  rootfs  unpack an image of the cluster, and print where: cluster rootfs --name=mariadb:11.8
   load    import such an archive: cluster load FILE, or make it first: cluster load --name=NAME PROGRAM
   down    stop it and remove everything it made
 
@@ -50,6 +51,8 @@ func run(args []string) error {
 		return f.up(ctx, args[1:])
 	case "image":
 		return f.image(ctx, args[1:])
+	case "rootfs":
+		return f.rootfs(ctx, args[1:])
 	case "load":
 		return f.load(ctx, args[1:])
 	case "down", "init", "supervise":
@@ -120,6 +123,23 @@ func (f *flags) build(ctx context.Context, args []string) error {
 		return err
 	}
 	_, err := f.make(ctx)
+	return err
+}
+
+// rootfs is for tests that run the program of an image without a node.
+func (f *flags) rootfs(ctx context.Context, args []string) error {
+	f.StringVar(&f.name, "name", "", "name of the image")
+	if err := f.parse(args); err != nil {
+		return err
+	}
+	b, err := build.New("", os.Stderr)
+	if err != nil {
+		return err
+	}
+	dir, err := b.Rootfs(ctx, f.name)
+	if err == nil {
+		fmt.Println(dir)
+	}
 	return err
 }
 

@@ -1,0 +1,203 @@
+package session_test
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/mariadb"
+	"github.com/holdfast-dev/holdfast/internal/mariadb/session"
+	"github.com/holdfast-dev/holdfast/internal/testutil/mariadbd"
+	"github.com/holdfast-dev/holdfast/internal/testutil/sqlsim"
+)
+
+// desk is a server and the one who sits before it.
+type desk struct {
+	*testing.T
+	address, rootPassword string
+}
+
+func (d desk) login(user, password, schema string) session.Login {
+	return session.Login{Address: d.address, User: user, Password: password, Schema: schema}
+}
+
+func (d desk) root() *session.Session {
+	d.Helper()
+	in, err := d.login(session.Root, d.rootPassword, "").Open(d.Context())
+	if err != nil {
+		d.Fatal(err)
+	}
+	d.Cleanup(in.Close)
+	return in
+}
+
+func (d desk) must(err error) {
+	d.Helper()
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+// opens fails unless exactly these passwords of an account open.
+func (d desk) opens(user, schema string, want map[string]bool) {
+	d.Helper()
+	for password, wanted := range want {
+		got, err := d.login(user, password, schema).Opens(d.Context())
+		d.must(err)
+		if got != wanted {
+			d.Errorf("password %q of %s opens: %v, want %v", password, user, got, wanted)
+		}
+	}
+}
+
+func newDesk(t *testing.T, s *mariadbd.Server) desk {
+	return desk{t, net.JoinHostPort(s.Address, strconv.Itoa(mariadb.Port)), s.RootPassword}
+}
+
+// each runs a test with every version, and with the server that other tests play: what holds for the
+// real ones must hold for it.
+func each(t *testing.T, test func(desk)) {
+	t.Run("played", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		s := &sqlsim.Server{Volume: sqlsim.NewVolume(mariadb.Hash("root of a play"), "", ""), Version: "11.8.6-MariaDB"}
+		go s.Serve(l)
+		test(desk{t, l.Addr().String(), "root of a play"})
+	})
+	for _, version := range mariadbd.Versions {
+		t.Run(version, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("starts a server")
+			}
+			t.Parallel()
+			s := mariadbd.New(t, version)
+			s.Start()
+			test(newDesk(t, s))
+		})
+	}
+}
+
+// odd are passwords of the kind that break what quotes them.
+var odd = []string{`it's`, `a"b`, `back\slash`, `dollar$HOME`, `per%cent_`, "`tick`", `; DROP TABLE x; --`, `ü€漢`, ` leading and trailing `, `'`, `\`, `\'`, strings.Repeat("x", 128)}
+
+func TestPasswords(t *testing.T) {
+	each(t, func(d desk) {
+		root := d.root()
+		const user = "shop_db"
+		d.must(root.EnsureAccount(d.Context(), user, user, mariadb.Hash("first")))
+		d.must(root.EnsureAccount(d.Context(), user, user, mariadb.Hash("another")))
+		d.opens(user, user, map[string]bool{"first": true, "another": false, "": false})
+		before := "first"
+		for _, next := range odd {
+			d.must(root.SetPasswords(d.Context(), user, mariadb.Hash(before), mariadb.Hash(next)))
+			d.opens(user, user, map[string]bool{before: true, next: true, next + "x": false})
+			d.must(root.SetPasswords(d.Context(), user, mariadb.Hash(next)))
+			d.must(root.SetPasswords(d.Context(), user, mariadb.Hash(next))) // harmless
+			d.opens(user, user, map[string]bool{before: false, next: true})
+			before = next
+		}
+		for _, hashes := range [][]string{nil, {"no hash"}, {mariadb.Hash("a"), mariadb.Hash("b"), mariadb.Hash("c")}} {
+			if err := root.SetPasswords(d.Context(), user, hashes...); err == nil {
+				d.Errorf("%d hashes are taken: %q", len(hashes), hashes)
+			}
+		}
+		d.opens(user, user, map[string]bool{before: true})
+	})
+}
+
+// Root logs in from the pod itself, and from afar: both are one account to people.
+func TestRootEverywhere(t *testing.T) {
+	each(t, func(d desk) {
+		root := d.root()
+		d.must(root.SetPasswords(d.Context(), session.Root, mariadb.Hash("next")))
+		d.opens(session.Root, "mysql", map[string]bool{d.rootPassword: false, "next": true})
+		if err := root.SetPasswords(d.Context(), "nobody", mariadb.Hash("x")); err == nil || !strings.Contains(err.Error(), "account nobody does not exist") {
+			d.Errorf("the password of nobody is changed: %v", err)
+		}
+	})
+}
+
+// A schema is its account's alone, also where _ could stand for any letter.
+func TestSchemaIsOnesOwn(t *testing.T) {
+	each(t, func(d desk) {
+		root := d.root()
+		for _, name := range []string{"a_b", "axb"} {
+			d.must(root.EnsureAccount(d.Context(), name, name, mariadb.Hash(name)))
+		}
+		d.opens("a_b", "a_b", map[string]bool{"a_b": true})
+		d.opens("a_b", "axb", map[string]bool{"a_b": false})
+	})
+}
+
+func TestVersion(t *testing.T) {
+	each(t, func(d desk) {
+		v, err := d.root().Version(d.Context())
+		d.must(err)
+		if !strings.HasSuffix(d.Name(), "/"+v.Series()) && !strings.HasSuffix(d.Name(), "/played") || !v.Exact || !v.TwoPasswords() {
+			d.Errorf("%s says that it is %+v", d.Name(), v)
+		}
+	})
+}
+
+func TestTrouble(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts servers")
+	}
+	s := mariadbd.New(t, "11.8", "--max-connections=10")
+	s.Start()
+	d := newDesk(t, s)
+	trouble := func(want session.Trouble, l session.Login) {
+		t.Helper()
+		begun := time.Now()
+		in, err := l.Open(t.Context())
+		if err == nil {
+			in.Close()
+		}
+		if got := session.TroubleOf(err); got != want {
+			t.Errorf("%v is %q, want %q", err, got, want)
+		}
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("%q took %s", want, took)
+		}
+		if err != nil && strings.Contains(err.Error(), l.Password) {
+			t.Errorf("the error has the password in it: %v", err)
+		}
+	}
+	root := d.login(session.Root, s.RootPassword, "")
+	trouble("", root)
+	trouble(session.Denied, d.login(session.Root, "secret-and-wrong", ""))
+	trouble(session.Denied, d.login("nobody", "secret-and-wrong", ""))
+	gone := root
+	gone.Address = net.JoinHostPort(s.Address, "1")
+	trouble(session.Silent, gone)
+	d.root() // one of ten and of the one for root
+	var all []*session.Session
+	for range 12 {
+		in, err := root.Open(t.Context())
+		if err != nil {
+			break
+		}
+		all = append(all, in)
+	}
+	trouble(session.Full, root)
+	aside := root
+	aside.Address = net.JoinHostPort(s.Address, strconv.Itoa(mariadb.AdminPort))
+	trouble("", aside)
+	for _, in := range all {
+		in.Close()
+	}
+	s.Freeze()
+	trouble(session.Silent, root)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := root.Open(ctx); session.TroubleOf(err) != session.Silent {
+		t.Errorf("a server that hangs is %q: %v", session.TroubleOf(err), err)
+	}
+	s.Thaw()
+}

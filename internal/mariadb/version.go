@@ -1,0 +1,58 @@
+package mariadb
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Version is that of a server, for example 11.8.6. The first two numbers are its series.
+type Version struct {
+	Major, Minor, Patch int
+	// Exact says that there was a third number.
+	Exact bool
+}
+
+// versionPattern is how a version begins.
+var versionPattern = regexp.MustCompile(`^(\d+)\.(\d+)(?:\.(\d+))?`)
+
+// ParseVersion reads what a server says of itself, what an image is tagged with, or what
+// somebody has written down.
+func ParseVersion(text string) (Version, error) {
+	m := versionPattern.FindStringSubmatch(text)
+	if m == nil {
+		return Version{}, fmt.Errorf("%q is not the version of a MariaDB, for example 11.8.6", text)
+	}
+	var v Version
+	for i, to := range []*int{&v.Major, &v.Minor, &v.Patch} {
+		*to, _ = strconv.Atoi(m[i+1]) // digits, or nothing
+	}
+	v.Exact = m[3] != ""
+	return v, nil
+}
+
+// ImageVersion is the one that the tag of an image says, or else what was written down beside it.
+func ImageVersion(image, declared string) (Version, error) {
+	image, _, _ = strings.Cut(image, "@")
+	if i := strings.LastIndex(image, ":"); i > strings.LastIndex(image, "/") {
+		if v, err := ParseVersion(image[i+1:]); err == nil {
+			return v, nil
+		}
+	}
+	return ParseVersion(declared)
+}
+
+// OlderThan says whether what the other one has written cannot be read by this one: another patch of
+// the same series does not matter.
+func (v Version) OlderThan(other Version) bool {
+	return v.Major < other.Major || v.Major == other.Major && v.Minor < other.Minor
+}
+
+func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
+
+// Series is what data can be read within without being upgraded, for example 11.8.
+func (v Version) Series() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
+
+// TwoPasswords says whether an account can have two passwords at once.
+func (v Version) TwoPasswords() bool { return v.Major > 10 || v.Major == 10 && v.Minor >= 4 }

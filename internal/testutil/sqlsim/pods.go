@@ -1,0 +1,149 @@
+package sqlsim
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/internal/mariadb"
+)
+
+// Pods are the servers of a cluster: one in every pod that runs and is told to be a MariaDB.
+type Pods struct {
+	client client.Client
+
+	mu      sync.Mutex
+	volumes map[types.UID]*Volume // by claim
+	servers map[types.UID]*Server // by pod
+}
+
+// Play puts a server into every pod that is a MariaDB, until the context ends. With env in its environment a
+// program that is not in the cluster gets to them.
+func Play(ctx context.Context, config *rest.Config) (pods *Pods, env string, err error) {
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return nil, "", err
+	}
+	pods = NewPods(c)
+	network, err := NewNetwork(ctx, pods.Find)
+	if err != nil {
+		return nil, "", err
+	}
+	return pods, "ALL_PROXY=" + network.URL(), nil
+}
+
+// NewPods finds servers through the API server.
+func NewPods(c client.Client) *Pods {
+	return &Pods{client: c, volumes: map[types.UID]*Volume{}, servers: map[types.UID]*Server{}}
+}
+
+// Find is the server of the pod with an address.
+func (p *Pods) Find(ctx context.Context, address netip.Addr) *Server {
+	var pods corev1.PodList
+	if err := p.client.List(ctx, &pods); err != nil {
+		return nil
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Status.PodIP == address.String() && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+			return p.server(ctx, pod)
+		}
+	}
+	return nil
+}
+
+func (p *Pods) server(ctx context.Context, pod *corev1.Pod) *Server {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.servers[pod.UID]; s != nil {
+		return s
+	}
+	volume := p.volume(ctx, pod)
+	if volume == nil {
+		return nil
+	}
+	p.reset(ctx, pod, volume)
+	image := pod.Spec.Containers[0].Image
+	version := "11.8.6-MariaDB"
+	if v, err := mariadb.ParseVersion(image[strings.LastIndex(image, ":")+1:]); err == nil {
+		version = v.String() + "-MariaDB"
+	}
+	s := &Server{Volume: volume, Version: version, Hangs: strings.HasSuffix(image, ":hangs")}
+	p.servers[pod.UID] = s
+	return s
+}
+
+// reset does what the init container does that resets credentials.
+func (p *Pods) reset(ctx context.Context, pod *corev1.Pod, volume *Volume) {
+	for _, c := range pod.Spec.InitContainers {
+		for _, e := range c.Env {
+			if e.Name == "RESET" {
+				volume.Reset(e.Value, string(p.credentials(ctx, pod)["root-password-hash"]))
+			}
+		}
+	}
+}
+
+// credentials are those that a pod finds in files, or in a variable.
+func (p *Pods) credentials(ctx context.Context, pod *corev1.Pod) map[string][]byte {
+	var secret corev1.Secret
+	for _, v := range pod.Spec.Volumes {
+		if v.Secret != nil {
+			_ = p.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: v.Secret.SecretName}, &secret)
+		}
+	}
+	for _, e := range pod.Spec.Containers[0].Env {
+		if e.Name == "MARIADB_ROOT_PASSWORD" && e.ValueFrom != nil {
+			_ = p.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: e.ValueFrom.SecretKeyRef.Name}, &secret)
+		}
+	}
+	return secret.Data
+}
+
+// Volume is what is on the volume of a pod, for tests that look behind the curtain.
+func (p *Pods) Volume(ctx context.Context, pod *corev1.Pod) *Volume {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.volume(ctx, pod)
+}
+
+// OnClaim is what is on the volume of a claim; nil when nobody has used it.
+func (p *Pods) OnClaim(claim types.UID) *Volume {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.volumes[claim]
+}
+
+// volume is set up when it is first used, with what the pod is given then.
+func (p *Pods) volume(ctx context.Context, pod *corev1.Pod) *Volume {
+	var claim corev1.PersistentVolumeClaim
+	claim.UID = pod.UID // without one, what it writes goes with it
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			claim.UID = ""
+			_ = p.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}, &claim)
+		}
+	}
+	if v := p.volumes[claim.UID]; v != nil {
+		return v
+	}
+	secret := p.credentials(ctx, pod)
+	if claim.UID == "" || len(secret["root-password"]) == 0 {
+		return nil
+	}
+	user := ""
+	for _, e := range pod.Spec.Containers[0].Env {
+		if e.Name == "MARIADB_USER" {
+			user = e.Value
+		}
+	}
+	v := NewVolume(mariadb.Hash(string(secret["root-password"])), user, mariadb.Hash(string(secret["password"])))
+	p.volumes[claim.UID] = v
+	return v
+}
