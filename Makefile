@@ -127,6 +127,22 @@ misuse: assets ## Hold every wrong spec against what its user is told; writes do
 data-matrix: assets ## Do everything to data after everything else; writes the table of docs/user/data-safety.md
 	go test -count=1 -v -timeout 30m ./test/datamatrix -all -report
 
+# What is promised of databases beyond what CI looks at: real servers of every version, real probes, and time to wait.
+ROTATIONS ?= 200
+TIMES ?= 10
+.PHONY: test-db
+test-db: images build dist ## Rotate, fill, kill, lose and hang databases, with real servers (40 minutes, needs root)
+	go test -count=1 -v -timeout 40m ./internal/rotation ./internal/mariadb/... ./internal/database -rotations=$(ROTATIONS)
+	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/datamatrix -run TestDatabases -all
+	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/database
+	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/e2e -run 'TestDatabase|TestJourneys/DatabasePage'
+	$(FAULTS_TEST) ./test/faults -run TestPlans -plans=0 -seed=$(SEED) -steps=database- -workers=$(WORKERS)
+
+.PHONY: database-report
+database-report: images build dist ## Write down what those who use a database notice: docs/reports/database.md
+	go test -count=1 -v -timeout 170m ./test/e2e -run 'TestDatabase$$' -rounds=$(TIMES)
+	cp out/database.md docs/reports/database.md
+
 .PHONY: watch-battery
 watch-battery: assets ## Cut and expire kubectl holdfast watch under 10,000 changes and add up what it printed
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/watching

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -24,6 +25,9 @@ type view struct {
 	causes    []explain.Cause
 	// step is what was planned for it.
 	step rollout.Step
+	// starts is how the sentence goes on while the server of a database lets nobody in yet: that
+	// somebody has killed it does not tell what it does now.
+	starts string
 	// quarrel is what is said for as long as somebody keeps changing a child.
 	quarrel string
 	// pending is set when a suspended component is not what the spec says.
@@ -41,6 +45,19 @@ func assess(c desired.Component, done *outcome, why explain.Answer, before []app
 		v.verdict = health.Worst(*d.Verdict, v.verdict)
 	} else if d != nil && d.Waits != nil {
 		v.verdict = health.Worst(v.verdict, *d.Waits)
+	}
+	if said, asked := done.databases[c.Name]; asked {
+		v.verdict = health.Worst(v.verdict, said)
+		if said.Reason == appsapi.ReasonDatabaseStarting { // which says more than that a pod is not ready
+			v.verdict = health.Worst(said, v.verdict)
+			v.starts = "; t" + strings.TrimPrefix(said.Message, "T")
+		}
+		if said.Reason == appsapi.ReasonRotating && v.verdict.Status == health.Healthy {
+			v.verdict = said
+		}
+		if said.Status == health.Healthy {
+			v.status.Binding = c.Database.Binding
+		}
 	}
 	for _, child := range c.Children {
 		if v.quarrel == "" && done.contested[child.ID] {
@@ -98,7 +115,7 @@ func (v *view) degraded() bool { return len(v.causes) > 0 || v.verdict.Status ==
 func (v *view) trouble() string {
 	switch {
 	case len(v.causes) > 0:
-		return v.causes[0].Sentence
+		return v.causes[0].Sentence + v.starts
 	case v.quarrel != "":
 		return v.quarrel
 	case v.step.Runs != nil:
@@ -115,7 +132,7 @@ func (v *view) describe(others map[string]*view) {
 	s.Health, s.Reason, s.Message = string(v.verdict.Status), v.verdict.Reason, v.verdict.Message
 	switch {
 	case len(v.causes) > 0:
-		s.Health, s.Reason, s.Message = string(health.Degraded), appsapi.ReasonComponentDegraded, v.causes[0].Sentence
+		s.Health, s.Reason, s.Message = string(health.Degraded), appsapi.ReasonComponentDegraded, v.causes[0].Sentence+v.starts
 	case v.quarrel != "":
 		s.Health, s.Reason, s.Message = string(health.Progressing), appsapi.ReasonProgressing, v.quarrel
 	case v.step.Waits():

@@ -15,6 +15,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/mariadb"
 	"github.com/holdfast-dev/holdfast/internal/own"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
@@ -50,6 +51,9 @@ func (r *reconciler[T]) begin(ctx context.Context, app T, owner desired.Owner, o
 		}
 		o.looked = true // what is different from here on is our own doing
 	}
+	if err := r.noteVersion(ctx, owner, o, c, d); err != nil {
+		return err
+	}
 	given, err := r.freeClaims(ctx, owner, c, d.Claims)
 	if err != nil {
 		return err
@@ -73,6 +77,11 @@ func (r *reconciler[T]) begin(ctx context.Context, app T, owner desired.Owner, o
 			}
 		}
 	}
+	if d.Complete {
+		if err := r.applier.CompleteSecret(ctx, owner, c); err != nil {
+			return err
+		}
+	}
 	// After the credentials: data that is ours and has none looks as if they were lost.
 	for _, k := range given {
 		if err := r.applier.Label(ctx, owner, k, desired.KeptLabels(owner, c)); err != nil {
@@ -81,6 +90,54 @@ func (r *reconciler[T]) begin(ctx context.Context, app T, owner desired.Owner, o
 		done.changes = append(done.changes, change{c.Name, k.ID, apply.Adopted})
 	}
 	return nil
+}
+
+// noteVersion writes on the claims of a database which server has written what is on them, so that an
+// older one is never let near, and what its schema is called. It survives everything that the volume survives.
+func (r *reconciler[T]) noteVersion(ctx context.Context, owner desired.Owner, o *observed, c desired.Component, d *rollout.Data) error {
+	version, image := o.serverVersions[c.Name], o.startedServers[c.Name]
+	if version == "" && image == "" || len(d.Label) > 0 { // first things first: both are about what was seen
+		return nil
+	}
+	for _, k := range c.Data.Kept {
+		wrote := map[string]string{
+			appsapi.AnnotationServerVersion: version, appsapi.AnnotationServerImage: c.Database.Image, appsapi.AnnotationSchema: c.Database.Database,
+		}
+		if version == "" {
+			// It has not said yet what it is, and may never: its image does.
+			newer, ok := newerSeries(c.Database, k.GetAnnotations()[appsapi.AnnotationServerVersion])
+			if !ok {
+				continue
+			}
+			wrote = map[string]string{appsapi.AnnotationServerVersion: newer, appsapi.AnnotationServerImage: image}
+		}
+		if k.Claim == nil || has(k.GetAnnotations(), wrote) {
+			continue
+		}
+		if err := r.applier.Note(ctx, owner, k, wrote); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newerSeries is that of an image, if it is newer than what has written a volume.
+func newerSeries(db *desired.Database, wrote string) (string, bool) {
+	is, err := mariadb.ImageVersion(db.Image, db.Version)
+	if err != nil {
+		return "", false
+	}
+	was, err := mariadb.ParseVersion(wrote)
+	return is.Series(), err != nil || was.OlderThan(is)
+}
+
+func has(annotations, want map[string]string) bool {
+	for k, v := range want {
+		if annotations[k] != v {
+			return false
+		}
+	}
+	return true
 }
 
 // grow makes claims ask for the size that the spec says, and the set anew when all do.
@@ -124,11 +181,14 @@ func refusedGrowth(err error) error {
 }
 
 // settleLeftovers does what has to be done about data that no component has.
-func (r *reconciler[T]) settleLeftovers(ctx context.Context, app T, owner desired.Owner, plan rollout.Plan, done *outcome) {
+func (r *reconciler[T]) settleLeftovers(ctx context.Context, app T, owner desired.Owner, o *observed, plan rollout.Plan, done *outcome) {
 	for _, l := range plan.Retain {
-		if _, err := r.endOrphans(ctx, app, owner, l.Kept); err != nil {
-			done.errors[l.ID] = err
-			continue
+		// One that is in the spec, and refused to have its data, may still run with it.
+		if !slices.ContainsFunc(o.components, func(c desired.Component) bool { return c.WorkloadID == l.Workload() }) {
+			if _, err := r.endOrphans(ctx, app, owner, l.Kept); err != nil {
+				done.errors[l.ID] = err
+				continue
+			}
 		}
 		if err := r.applier.Label(ctx, owner, l.Kept, l.Want); err != nil {
 			done.errors[l.ID] = err
@@ -255,4 +315,10 @@ func (r *reconciler[T]) deletesData(app T) bool {
 func isMissing(err error) bool {
 	var missing *own.MissingSource
 	return errors.As(err, &missing)
+}
+
+// isLost says whether a password is gone that data is opened with.
+func isLost(err error) bool {
+	var lost *own.LostCredential
+	return errors.As(err, &lost)
 }

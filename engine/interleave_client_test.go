@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/internal/apply"
+	"github.com/holdfast-dev/holdfast/internal/database"
 )
 
 // mistake is an engine that is wrong on purpose, so that a search can show that it would
@@ -272,11 +273,12 @@ func newMind[T Object](w *world, kind Kind[T], name string) *reconciler[T] {
 	return &reconciler[T]{
 		kind: kind, gvk: emptyOf(name).GetObjectKind().GroupVersionKind(),
 		client: c, cache: c, live: live, applier: apply.New(c, live, c, w), events: recorder{silent{}}, clock: w,
-		backoff:  &backoff{TypedRateLimiter: tries{}, unreachable: map[request]bool{}},
-		stale:    tries{},
-		ears:     newEars(live, w),
-		written:  newWritten[T](),
-		contents: newContents(c, live, &contentKey{}),
+		backoff:   &backoff{TypedRateLimiter: tries{}, unreachable: map[request]bool{}},
+		stale:     tries{},
+		ears:      newEars(live, w),
+		written:   newWritten[T](),
+		contents:  newContents(c, live, &contentKey{}),
+		databases: newDatabases(&database.Keeper{}, func(types.NamespacedName) {}),
 	}
 }
 

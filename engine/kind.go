@@ -59,6 +59,8 @@ type ComponentStatus struct {
 	Selector string
 	// Endpoints are where it can be reached, from outside of the cluster first.
 	Endpoints []appsapi.Endpoint
+	// Binding is the Secret that says how to get in, of a database that lets somebody in.
+	Binding string
 }
 
 // Options of a controller. The zero value is fit for production.

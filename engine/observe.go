@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/health"
 	"github.com/holdfast-dev/holdfast/internal/history"
 	"github.com/holdfast-dev/holdfast/internal/own"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
@@ -37,6 +39,22 @@ type observed struct {
 	absent map[string][]desired.Ref
 	// keepJobs are the jobs of all remembered specs.
 	keepJobs map[string]bool
+	// databases are what servers say, by component, and again is when one is asked again.
+	databases map[string]health.Verdict
+	again     time.Time
+	// bindings are the versions of the Secrets that tell how to get into databases.
+	bindings map[string]string
+	// serverVersions are those of the servers of databases that have let us in, by component.
+	serverVersions map[string]string
+	// startedServers are the images of those that have been let near the data, by component.
+	startedServers map[string]string
+}
+
+// sooner notes a time at which to look again.
+func (o *observed) sooner(t time.Time) {
+	if !t.IsZero() && (o.again.IsZero() || t.Before(o.again)) {
+		o.again = t
+	}
 }
 
 // observe reads what is ours, what is referred to, and what is in the way.
@@ -50,8 +68,12 @@ func (r *reconciler[T]) observe(ctx context.Context, app T, owner desired.Owner)
 	if o.kept, err = r.kept(ctx, owner, specs); err != nil {
 		return o, err
 	}
+	specs = desired.Bound(owner, specs, o.kept)
+	// Before what they say is read: who knows what was said then may not know what is said since.
+	bindings := desired.BindingNames(owner, specs, o.kept)
+	o.bindings = r.secretVersions(ctx, owner, bindings)
 	own, sources := desired.Secrets(owner, specs, o.kept)
-	known, err := r.contents.of(ctx, client.ObjectKeyFromObject(app), specs, seen, slices.Concat(own, sources))
+	known, err := r.contents.of(ctx, client.ObjectKeyFromObject(app), specs, seen, slices.Concat(own, sources, desired.SecretRefs(bindings)))
 	if err != nil {
 		return o, err
 	}
@@ -78,6 +100,9 @@ func (r *reconciler[T]) observe(ctx context.Context, app T, owner desired.Owner)
 		}
 	}
 	o.seen = seen
+	if o.databases, err = r.consult(ctx, app, owner, &o); err != nil {
+		return o, err
+	}
 	return o, r.recall(ctx, app, owner, &o)
 }
 

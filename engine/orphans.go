@@ -3,9 +3,11 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,44 +22,67 @@ import (
 // pods would run on for ever, and nobody would say so.
 
 // endOrphans deletes the pods that use a claim of ours which no component has any more, and which
-// no set has either.
+// no set has either, and what told others how to get into it. A pod with our labels and the claim
+// that no set would take stays: somebody looks at something.
 func (r *reconciler[T]) endOrphans(ctx context.Context, app T, owner desired.Owner, k desired.Kept) (ended bool, err error) {
 	if k.Claim == nil || k.GetLabels()[appsapi.LabelOwnerUID] != string(owner.UID) {
 		return false, nil
 	}
-	if there, err := r.hasPods(ctx, k); err != nil || !there {
+	if there, err := r.leftBehind(ctx, owner, k); err != nil || !there {
 		return false, err
 	}
-	if user, err := r.setOf(ctx, owner, k); err != nil || user != "" {
+	if set, err := r.setOf(ctx, owner, k); err != nil || set != "" {
 		return false, err
 	}
+	orphans, err := r.orphans(ctx, owner, k)
+	if err != nil {
+		return false, err
+	}
+	for _, orphan := range orphans {
+		if err := r.stillSo(ctx, app); err != nil {
+			return false, err
+		}
+		uid, version := orphan.GetUID(), orphan.GetResourceVersion()
+		err := r.client.Delete(ctx, orphan, client.Preconditions{UID: &uid, ResourceVersion: &version})
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("delete %s, which a StatefulSet has left behind: %w", klog.KObj(orphan), err)
+		}
+	}
+	return len(orphans) > 0, nil
+}
+
+// leftBehind looks in the cache: hardly ever is there anything.
+func (r *reconciler[T]) leftBehind(ctx context.Context, owner desired.Owner, k desired.Kept) (bool, error) {
+	var pods corev1.PodList
+	if err := r.client.List(ctx, &pods, client.InNamespace(owner.Namespace), client.MatchingFields{indexWorkload: k.Workload()}); err != nil {
+		return false, fmt.Errorf("list pods of %s: %w", k, err)
+	}
+	binding := sourceMetadata(desired.RefSecret)
+	err := r.client.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: desired.BindingOf(k)}, binding)
+	return len(pods.Items) > 0 || binding.Labels[appsapi.LabelOwnerUID] == string(owner.UID), client.IgnoreNotFound(err)
+}
+
+// orphans are what the API server has of it.
+func (r *reconciler[T]) orphans(ctx context.Context, owner desired.Owner, k desired.Kept) ([]client.Object, error) {
+	var out []client.Object
 	var pods corev1.PodList
 	if err := r.live.List(ctx, &pods, client.InNamespace(owner.Namespace),
 		client.MatchingLabels{appsapi.LabelManagedBy: appsapi.ManagedBy, appsapi.LabelWorkload: k.Workload()}); err != nil {
-		return false, fmt.Errorf("list pods of %s: %w", k, err)
+		return nil, fmt.Errorf("list pods of %s: %w", k, err)
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if metav1.GetControllerOfNoCopy(pod) != nil || pod.DeletionTimestamp != nil || !k.UsedBy(pod) {
-			continue
+		ofSet := strings.HasPrefix(pod.Name, k.Set()+"-") && strings.HasSuffix(k.Name, "-"+pod.Name)
+		if ofSet && k.UsedBy(pod) && metav1.GetControllerOfNoCopy(pod) == nil && pod.DeletionTimestamp == nil {
+			out = append(out, pod)
 		}
-		if err := r.stillSo(ctx, app); err != nil {
-			return ended, err
-		}
-		err := r.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion})
-		if client.IgnoreNotFound(err) != nil {
-			return ended, fmt.Errorf("delete pod %s, which its StatefulSet has left behind: %w", klog.KObj(pod), err)
-		}
-		ended = true
 	}
-	return ended, nil
-}
-
-// hasPods looks in the cache: hardly ever is there one.
-func (r *reconciler[T]) hasPods(ctx context.Context, k desired.Kept) (bool, error) {
-	var pods corev1.PodList
-	if err := r.client.List(ctx, &pods, client.InNamespace(k.GetNamespace()), client.MatchingFields{indexWorkload: k.Workload()}); err != nil {
-		return false, fmt.Errorf("list pods of %s: %w", k, err)
+	binding := sourceMetadata(desired.RefSecret)
+	if err := r.live.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: desired.BindingOf(k)}, binding); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get Secret %s/%s: %w", owner.Namespace, desired.BindingOf(k), err)
 	}
-	return len(pods.Items) > 0, nil
+	if binding.Labels[appsapi.LabelOwnerUID] == string(owner.UID) && binding.Labels[appsapi.LabelWorkload] == "" && len(binding.OwnerReferences) == 0 && binding.DeletionTimestamp == nil {
+		out = append(out, binding)
+	}
+	return out, nil
 }

@@ -11,6 +11,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/health"
 	"github.com/holdfast-dev/holdfast/internal/own"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
@@ -45,6 +46,8 @@ type outcome struct {
 	asked map[desired.ID]int64
 	// forgets are the revisions that are not kept, and so keep no job.
 	forgets map[string]bool
+	// databases are what servers say, by component.
+	databases map[string]health.Verdict
 	// contested are the children that somebody else keeps changing.
 	contested map[desired.ID]bool
 }
@@ -128,7 +131,7 @@ func waits(err error) bool {
 	var taken *own.NameConflict
 	var leaving *own.Leaving
 	var unknown *own.UnknownKind
-	return errors.As(err, &taken) || errors.As(err, &leaving) || errors.As(err, &unknown) || isMissing(err)
+	return errors.As(err, &taken) || errors.As(err, &leaving) || errors.As(err, &unknown) || isMissing(err) || isLost(err)
 }
 
 // stale is set when a decision met a world that had moved on.

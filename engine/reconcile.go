@@ -49,6 +49,8 @@ type reconciler[T Object] struct {
 	optionals optionals
 	// contents are those of the ConfigMaps and Secrets that pods take configuration from.
 	contents *contents
+	// databases are asked apart from passes.
+	databases *databases
 }
 
 // Reconcile is one pass. What failed before comes after what did not, and must leave room.
@@ -84,6 +86,7 @@ func (r *reconciler[T]) pass(ctx context.Context, req ctrl.Request) (ctrl.Result
 	}
 	o, err := r.observe(ctx, app, owner)
 	done := newOutcome(owner.Namespace, o.seen)
+	done.databases = o.databases
 	if err == nil {
 		r.act(ctx, app, owner, &o, &done)
 	} else {
@@ -114,7 +117,7 @@ func (r *reconciler[T]) result(req ctrl.Request, report report, done *outcome, e
 func (r *reconciler[T]) act(ctx context.Context, app T, owner desired.Owner, o *observed, done *outcome) {
 	plan, err := rollout.For(rollout.Input{
 		Owner: owner, Components: o.components, Seen: o.seen, KeepJobs: o.keepJobs,
-		Kept: o.kept, DeleteData: r.deletesData(app),
+		Kept: o.kept, DeleteData: r.deletesData(app), Databases: o.databases,
 	})
 	done.plan, done.invalid = plan, err
 	if err != nil || len(plan.Steps) == 0 {
@@ -150,7 +153,7 @@ func (r *reconciler[T]) act(ctx context.Context, app T, owner desired.Owner, o *
 	for _, p := range plan.Prune {
 		r.remove(ctx, app, owner, p.Component, p.Child, done)
 	}
-	r.settleLeftovers(ctx, app, owner, plan, done)
+	r.settleLeftovers(ctx, app, owner, o, plan, done)
 	done.other = r.forget(ctx, owner, o)
 }
 
@@ -164,6 +167,7 @@ func (r *reconciler[T]) get(ctx context.Context, req ctrl.Request) (*T, error) {
 		r.applier.Forget(gone)
 		r.ears.forget(gone)
 		r.contents.use(req.NamespacedName, nil)
+		r.databases.forget(req.NamespacedName)
 		return nil, nil
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,6 +51,7 @@ func (r *reconciler[T]) report(ctx context.Context, app T, owner desired.Owner, 
 		out.sooner(v.again)
 		views = append(views, v)
 	}
+	out.sooner(o.again)
 	after := status(before, app.GetGeneration(), views, done, now)
 	out.sooner(again(after, deadline(views), now))
 	if len(done.plan.Steps) > 0 && meta.IsStatusConditionTrue(after.Conditions, appsapi.ConditionReady) { // not with hands off
@@ -109,6 +111,7 @@ func (r *reconciler[T]) nextStatus(app T, after *appsapi.ApplicationStatus, view
 	if stack != nil {
 		fillStack(stack.StackStatus(), statuses, o.history)
 		stack.StackStatus().Retained = retainedData(o)
+		bound(stack.StackStatus(), o.components, statuses)
 	}
 	if r.kind.Report != nil {
 		r.kind.Report(next, statuses)
@@ -128,6 +131,20 @@ func (r *reconciler[T]) tell(ctx context.Context, app, next T, done *outcome, be
 	}
 	r.events.tell(ctx, app, r.gvk, *done, before, after)
 	return nil
+}
+
+// bound names the binding of the first database. One that was there does not go because the
+// database is down.
+func bound(s *appsapi.StackStatus, components []desired.Component, statuses []ComponentStatus) {
+	i := slices.IndexFunc(components, func(c desired.Component) bool { return c.Database != nil })
+	switch {
+	case i < 0:
+		s.Binding = nil
+	case statuses[i].Binding != "":
+		s.Binding = &appsapi.SecretReference{Name: statuses[i].Binding}
+	case s.Binding != nil && s.Binding.Name != components[i].Database.Binding:
+		s.Binding = nil
+	}
 }
 
 func forgetHealth(s *appsapi.StackStatus) {

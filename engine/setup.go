@@ -155,6 +155,7 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 		Watches(kind.New(), unseenFirst[T]()).
 		Watches(pod, handler.EnqueueRequestsFromMapFunc(byInstance)).
 		Watches(claim, r.keptHandler())
+	b.WatchesRawSource(r.askDatabases(mgr))
 	r.watchChildren(b, cache, knows(kinds))
 	for _, kind := range sources {
 		b = b.WatchesMetadata(sourceMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.contents.usersOf(kind)))

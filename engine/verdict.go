@@ -196,6 +196,8 @@ func failureOf(namespace string, id desired.ID, err error) (s summary, rank int)
 		s.reason = appsapi.ReasonStorageRefused
 	case isMissing(err):
 		s.reason = appsapi.ReasonCredentialsMissing
+	case isLost(err):
+		s.reason = appsapi.ReasonCredentialsLost
 	}
 	var refusal apierrors.APIStatus
 	if c, known := refusalOf(namespace, id, err); known {

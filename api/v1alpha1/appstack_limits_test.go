@@ -188,11 +188,11 @@ healthyRevision: "6"`
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
 
-	stored.Object["status"] = parse(t, `{components: [{name: api, type: Database, health: Fine}, {name: api, type: Job, health: Healthy}]}`)
+	stored.Object["status"] = parse(t, `{components: [{name: api, type: Pod, health: Fine}, {name: api, type: Job, health: Healthy}]}`)
 	_, err = stacks.UpdateStatus(t.Context(), stored, metav1.UpdateOptions{})
 	wantRefusal(t, err,
 		`status.components[0].health: Unsupported value: "Fine": supported values: "Healthy", "Progressing", "Degraded", "Suspended", "Waiting", "Unknown"`,
-		`status.components[0].type: Unsupported value: "Database": supported values: "Service", "Stateful", "Job"`,
+		`status.components[0].type: Unsupported value: "Pod": supported values: "Service", "Stateful", "Job", "Database"`,
 		`status.components[1]: Duplicate value: {"name":"api"}`)
 }
 

@@ -45,7 +45,7 @@ func (a *AppStack) StackStatus() *StackStatus { return &a.Status.StackStatus }
 // AppStackSpec is what is to run.
 //
 // +kubebuilder:validation:XValidation:rule="[self.components.map(o, o.name)].all(names, self.components.all(c, !has(c.dependsOn) || sets.contains(names, c.dependsOn)))",fieldPath=".components",message="dependsOn names a component that does not exist; correct the name, or add the component"
-// +kubebuilder:validation:XValidation:rule="[self.components.filter(o, has(o.service) && has(o.service.ports) && o.service.ports.size() > 0 || has(o.stateful) && has(o.stateful.ports) && o.stateful.ports.size() > 0).map(o, o.name)].all(names, self.components.all(c, !has(c.bindings) || sets.contains(names, c.bindings.map(b, b.component))))",fieldPath=".components",message="bindings names a component that does not exist or has no ports; correct the name, give that one a port, or use dependsOn for a job"
+// +kubebuilder:validation:XValidation:rule="[self.components.filter(o, has(o.service) && has(o.service.ports) && o.service.ports.size() > 0 || has(o.stateful) && has(o.stateful.ports) && o.stateful.ports.size() > 0 || has(o.database)).map(o, o.name)].all(names, self.components.all(c, !has(c.bindings) || sets.contains(names, c.bindings.map(b, b.component))))",fieldPath=".components",message="bindings names a component that does not exist or has no ports; correct the name, give that one a port, or use dependsOn for a job"
 // +kubebuilder:validation:XValidation:rule="!sets.intersects(self.components.map(o, o.name), self.components.filter(c, has(c.renamedFrom)).map(c, c.renamedFrom))",fieldPath=".components",message="renamedFrom names a component that is still there; remove that one, or renamedFrom"
 type AppStackSpec struct {
 	// deletionPolicy says what becomes of the volumes and the credentials of a
@@ -103,6 +103,11 @@ type StackStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Retained []Retained `json:"retained,omitempty"`
 
+	// binding is the Secret that says how to get into the first database, once
+	// that lets somebody in.
+	// +optional
+	Binding *SecretReference `json:"binding,omitempty"`
+
 	// currentRevision is the number under which the spec is remembered.
 	// +optional
 	// +kubebuilder:validation:MaxLength=20
@@ -112,6 +117,14 @@ type StackStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=20
 	HealthyRevision string `json:"healthyRevision,omitempty"`
+}
+
+// SecretReference names a Secret of the same namespace.
+type SecretReference struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
 }
 
 // AppStackList is a list of AppStacks.

@@ -21,7 +21,7 @@ const (
 
 // What is told about a component and those it names.
 const (
-	oneType      = "a component is exactly one of service, stateful and job"
+	oneType      = "a component is exactly one of service, stateful, job and database"
 	sameType     = "a component cannot become another type under the same name; give the new one another name, and renamedFrom if it replaces this one"
 	componentOf  = "a component's name is made of a-z, 0-9 and -, begins with a letter and does not end with -"
 	resourceOf   = "resourceName becomes the name of a Service: it is made of a-z, 0-9 and -, begins with a letter and does not end with -"

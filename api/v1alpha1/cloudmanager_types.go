@@ -131,19 +131,24 @@ type CloudManagerDatabase struct {
 	// +required
 	StatefulSet CloudManagerStatefulSet `json:"statefulSet"`
 
-	// rootPass is the root password that a new database gets. It is copied into
-	// the Secret of the database; everybody who may read this object can read it
-	// here, so rootPasswordSecretRef or neither is better.
+	// rootPass is the password of root. It is copied into the Secret of the
+	// database, and changing it changes it in the server. Everybody who may read
+	// this object can read it here, so rootPasswordSecretRef or neither is better.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:cntrl:]]')",message="a password has no line breaks and other control characters"
 	RootPass string `json:"rootPass,omitempty"`
 
-	// rootPasswordSecretRef is where the root password that a new database gets is
-	// copied from. With neither of the two it is generated.
+	// rootPasswordSecretRef is where the password of root is copied from; when it
+	// changes there, it is changed in the server. With neither of the two it is
+	// generated.
 	// +optional
 	RootPasswordSecretRef *SecretKeyReference `json:"rootPasswordSecretRef,omitempty"`
+
+	// rotation says when generated passwords are replaced.
+	// +optional
+	Rotation DatabaseRotation `json:"rotation,omitzero"`
 }
 
 // CloudManagerStatefulSet is how the database runs.

@@ -4,14 +4,14 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Component is one part of an application. Every kind becomes a list of them.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.service), has(self.stateful), has(self.job)].exists_one(set, set)",message="a component is exactly one of service, stateful and job"
-// +kubebuilder:validation:XValidation:rule="has(self.service) == has(oldSelf.service) && has(self.stateful) == has(oldSelf.stateful) && has(self.job) == has(oldSelf.job)",message="a component cannot become another type under the same name; give the new one another name, and renamedFrom if it replaces this one"
+// +kubebuilder:validation:XValidation:rule="[has(self.service), has(self.stateful), has(self.job), has(self.database)].exists_one(set, set)",message="a component is exactly one of service, stateful, job and database"
+// +kubebuilder:validation:XValidation:rule="has(self.service) == has(oldSelf.service) && has(self.stateful) == has(oldSelf.stateful) && has(self.job) == has(oldSelf.job) && has(self.database) == has(oldSelf.database)",message="a component cannot become another type under the same name; give the new one another name, and renamedFrom if it replaces this one"
 // +kubebuilder:validation:XValidation:rule="!has(self.dependsOn) || !(self.name in self.dependsOn)",fieldPath=".dependsOn",message="a component cannot depend on itself; remove its own name"
 // +kubebuilder:validation:XValidation:rule="!has(self.bindings) || !self.bindings.exists(b, b.component == self.name)",fieldPath=".bindings",message="a component cannot be bound to itself; remove its own name"
 // +kubebuilder:validation:XValidation:rule="!has(self.bindings) || self.bindings.all(b, self.bindings.exists_one(o, (has(o.envPrefix) ? o.envPrefix : o.component.upperAscii().replace('-', '_')) == (has(b.envPrefix) ? b.envPrefix : b.component.upperAscii().replace('-', '_'))))",fieldPath=".bindings",message="two bindings would set the same variables; give one of them an envPrefix of its own"
 // +kubebuilder:validation:XValidation:rule="!has(self.renamedFrom) || self.renamedFrom != self.name",fieldPath=".renamedFrom",message="renamedFrom is the name that this component had before; it cannot be its name now"
-// +kubebuilder:validation:XValidation:rule="!has(self.stateful) || has(self.resourceName) == has(oldSelf.resourceName) && (!has(self.resourceName) || self.resourceName == oldSelf.resourceName)",fieldPath=".resourceName",message="the data of a stateful component is found by its resourceName, so that cannot change; keep it"
-// +kubebuilder:validation:XValidation:rule="!has(self.stateful) || !has(self.resourceName) || self.resourceName.size() <= 52",fieldPath=".resourceName",message="Kubernetes appends to the name of a StatefulSet: at most 52 characters"
+// +kubebuilder:validation:XValidation:rule="!has(self.stateful) && !has(self.database) || has(self.resourceName) == has(oldSelf.resourceName) && (!has(self.resourceName) || self.resourceName == oldSelf.resourceName)",fieldPath=".resourceName",message="data is found by the resourceName of its component, so that cannot change; keep it"
+// +kubebuilder:validation:XValidation:rule="!has(self.stateful) && !has(self.database) || !has(self.resourceName) || self.resourceName.size() <= 52",fieldPath=".resourceName",message="Kubernetes appends to the name of a StatefulSet: at most 52 characters"
 type Component struct {
 	// name of the component, unique within the application.
 	// +required
@@ -65,6 +65,10 @@ type Component struct {
 	// +optional
 	Stateful *StatefulComponent `json:"stateful,omitempty"`
 
+	// database is a MariaDB with a schema and an account.
+	// +optional
+	Database *DatabaseComponent `json:"database,omitempty"`
+
 	// job is a program that runs to its end, once for every change of what is said
 	// here, or with a schedule again and again.
 	// +optional
@@ -73,7 +77,8 @@ type Component struct {
 
 // Binding tells one component where another is reached: <PREFIX>_HOST is the
 // address of its Service, for example shop-api.shop.svc, and <PREFIX>_PORT its
-// first port.
+// first port. Of a database there are also <PREFIX>_USERNAME, _PASSWORD,
+// _DATABASE and _URI.
 type Binding struct {
 	// component that is reached.
 	// +required
@@ -86,6 +91,9 @@ type Binding struct {
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][A-Za-z0-9_]*$')",message="envPrefix becomes part of the name of an environment variable: letters, digits and _, not beginning with a digit"
 	EnvPrefix string `json:"envPrefix,omitempty"`
+
+	// Secret says how to get in, where the component is a database.
+	Secret string `json:"-"`
 }
 
 // ApplicationStatus is the part of the status that every kind has.
@@ -145,7 +153,7 @@ type ObjectReference struct {
 }
 
 // ComponentType says what a component is.
-// +kubebuilder:validation:Enum=Service;Stateful;Job
+// +kubebuilder:validation:Enum=Service;Stateful;Job;Database
 type ComponentType string
 
 // What a component is.
@@ -153,6 +161,7 @@ const (
 	ComponentService  ComponentType = "Service"
 	ComponentStateful ComponentType = "Stateful"
 	ComponentJob      ComponentType = "Job"
+	ComponentDatabase ComponentType = "Database"
 )
 
 // ComponentStatus is what was seen last of one component.

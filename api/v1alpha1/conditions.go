@@ -42,6 +42,22 @@ const (
 	ReasonCredentialsLost = "CredentialsLost"
 	// ReasonCredentialsMissing is set when credentials are to be copied from what is not there.
 	ReasonCredentialsMissing = "CredentialsMissing"
+	// ReasonCredentialsMismatch is set when no stored password opens a database.
+	ReasonCredentialsMismatch = "CredentialsMismatch"
+	// ReasonRotating is set while passwords of a database are being replaced.
+	ReasonRotating = "Rotating"
+	// ReasonDatabaseStarting is set while the server of a database runs and lets nobody in yet.
+	ReasonDatabaseStarting = "DatabaseStarting"
+	// ReasonDatabaseFull is set when a database has no connection left.
+	ReasonDatabaseFull = "DatabaseFull"
+	// ReasonDatabaseSilent is set when a database runs and does not answer.
+	ReasonDatabaseSilent = "DatabaseSilent"
+	// ReasonDatabaseRefuses is set when a database does not let the operator do its work.
+	ReasonDatabaseRefuses = "DatabaseRefuses"
+	// ReasonVersionMismatch is set when a database is not run by the version that the spec says.
+	ReasonVersionMismatch = "VersionMismatch"
+	// ReasonBindingConflict is set when the name of a binding is somebody else's.
+	ReasonBindingConflict = "BindingConflict"
 	// ReasonStorageResizing is set while volumes grow.
 	ReasonStorageResizing = "StorageResizing"
 	// ReasonStorageRefused is set when volumes cannot become what the spec asks for; what

@@ -79,6 +79,28 @@ const (
 	// they may be deleted: without it the admission policy refuses that.
 	AnnotationConfirmDelete = "apps.holdfast.dev/confirm-delete"
 
+	// AnnotationRotationRequested and AnnotationRotatedAt, on the credentials of a database,
+	// are the last request for new passwords that was heard, and when there were new ones.
+	AnnotationRotationRequested = "apps.holdfast.dev/rotation-requested"
+	AnnotationRotatedAt         = "apps.holdfast.dev/rotated-at"
+
+	// AnnotationKeys, on credentials, names the keys that we have made sure of.
+	AnnotationKeys = "apps.holdfast.dev/keys"
+
+	// AnnotationResetCredentials, on the credentials of a database, has the server started
+	// once more with the password of root that is in them: for when nobody knows the one that it
+	// has. Any text that it did not have before asks for it, by custom the time.
+	AnnotationResetCredentials = "apps.holdfast.dev/reset-credentials"
+
+	// AnnotationServerVersion and AnnotationServerImage, on a claim, are the version and the
+	// image of the server that wrote what is on the volume.
+	AnnotationServerVersion = "apps.holdfast.dev/server-version"
+	AnnotationServerImage   = "apps.holdfast.dev/server-image"
+
+	// AnnotationSchema, on a claim, is the name of the schema and of the account that those
+	// use who are bound: it stays what it is when the component is renamed.
+	AnnotationSchema = "apps.holdfast.dev/schema"
+
 	// AnnotationReleased, set to "true" on a retained claim, says that no component is
 	// meant to have it: others may start beside it.
 	AnnotationReleased = "apps.holdfast.dev/released"

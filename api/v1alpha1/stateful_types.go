@@ -95,7 +95,17 @@ type Credential struct {
 
 	// Value is the password, for kinds that have it in their spec.
 	Value string `json:"-"`
+
+	// File is the name under which the container finds it in CredentialsPath; ""
+	// means that it does not.
+	File string `json:"-"`
+
+	// Hashed says that the file has the hash that MariaDB stores of it.
+	Hashed bool `json:"-"`
 }
+
+// CredentialsPath is the folder in which containers find the files of credentials.
+const CredentialsPath = "/etc/holdfast/auth"
 
 // SecretKeyReference names a key of a Secret of this namespace.
 type SecretKeyReference struct {

@@ -66,6 +66,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ContainerSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Credential"):
 		return &apiv1alpha1.CredentialApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DatabaseComponent"):
+		return &apiv1alpha1.DatabaseComponentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DatabaseRotation"):
+		return &apiv1alpha1.DatabaseRotationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DatabaseStorage"):
+		return &apiv1alpha1.DatabaseStorageApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DatabaseUpdate"):
+		return &apiv1alpha1.DatabaseUpdateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DisruptionSettings"):
 		return &apiv1alpha1.DisruptionSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EmptyDirVolume"):
@@ -102,6 +110,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SchedulingSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretKeyReference"):
 		return &apiv1alpha1.SecretKeyReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SecretReference"):
+		return &apiv1alpha1.SecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecuritySettings"):
 		return &apiv1alpha1.SecuritySettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ServerSpec"):

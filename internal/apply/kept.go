@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 
@@ -16,7 +15,6 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
-	"github.com/holdfast-dev/holdfast/internal/own"
 )
 
 // What is kept is not applied like children: it has no owner, is never made again, and of
@@ -33,6 +31,15 @@ func (a *Applier) Label(ctx context.Context, owner desired.Owner, kept desired.K
 		labels[k] = v
 	}
 	_, err := a.patchKept(ctx, owner, kept, map[string]any{"labels": labels}, nil)
+	return err
+}
+
+// Note writes annotations of ours on a claim, exactly as it was seen.
+func (a *Applier) Note(ctx context.Context, owner desired.Owner, kept desired.Kept, annotations map[string]string) error {
+	if a.memory.isBehind(key{kept.ID, owner.Namespace}, owner.UID, kept) {
+		return nil // done: the cache has yet to show it
+	}
+	_, err := a.patchKept(ctx, owner, kept, map[string]any{"annotations": annotations}, nil)
 	return err
 }
 
@@ -138,74 +145,4 @@ func (a *Applier) Orphan(ctx context.Context, owner desired.Owner, id desired.ID
 		return fmt.Errorf("delete %s %s/%s without its pods: %w", id.Kind.Kind, owner.Namespace, id.Name, err)
 	}
 	return nil
-}
-
-// CreateSecret makes the credentials of a component, once. The caller has made sure that
-// there is no data that older ones open.
-func (a *Applier) CreateSecret(ctx context.Context, owner desired.Owner, c desired.Component) error {
-	id := desired.ID{Kind: desired.KindSecret, Name: c.Data.Secret}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: id.Name, Labels: desired.KeptLabels(owner, c)}}
-	secret.Data = map[string][]byte{}
-	for _, credential := range c.Data.Credentials {
-		value, err := a.password(ctx, owner, credential)
-		if err != nil {
-			return err
-		}
-		secret.Data[credential.Key] = value
-	}
-	err := a.writer.Create(ctx, secret, client.FieldOwner(appsapi.FieldManager))
-	if !apierrors.IsAlreadyExists(err) {
-		if err != nil {
-			return fmt.Errorf("create Secret %s/%s: %w", owner.Namespace, id.Name, err)
-		}
-		return nil
-	}
-	there, err := a.get(ctx, a.live, owner.Namespace, id)
-	if err != nil {
-		return err
-	}
-	if there == nil || (desired.Kept{ID: id, Object: there}).Of(owner) {
-		return stale(owner, id) // made before our cache knows of it
-	}
-	return own.Conflict(owner, id, fmt.Sprintf("exists and is not Holdfast's, so it is left alone; delete it, or choose another resourceName for component %q", c.Name))
-}
-
-// password is what the spec says, a copy of what it names, or a new one.
-func (a *Applier) password(ctx context.Context, owner desired.Owner, c appsapi.Credential) ([]byte, error) {
-	if c.Value != "" {
-		return []byte(c.Value), nil
-	}
-	if c.SecretRef == nil {
-		return []byte(newPassword()), nil
-	}
-	var source corev1.Secret
-	err := a.live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: c.SecretRef.Name}, &source)
-	if apierrors.IsNotFound(err) {
-		return nil, own.NoSource(owner, c)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get Secret %s/%s: %w", owner.Namespace, c.SecretRef.Name, err)
-	}
-	if len(source.Data[c.SecretRef.Key]) == 0 {
-		return nil, &own.MissingSource{Why: fmt.Sprintf("Secret %s/%s, from which the credential %q is copied, has nothing under the key %q; add it",
-			owner.Namespace, c.SecretRef.Name, c.Key, c.SecretRef.Key)}
-	}
-	return source.Data[c.SecretRef.Key], nil
-}
-
-// newPassword has characters that need no quotes anywhere.
-func newPassword() string {
-	const length, letters = 32, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-	out := make([]byte, 0, length)
-	for len(out) < length {
-		var random [64]byte
-		_, _ = rand.Read(random[:]) // never fails
-		for _, b := range random {
-			// What does not divide evenly is thrown away: every letter is as likely.
-			if int(b) < 256/len(letters)*len(letters) && len(out) < length {
-				out = append(out, letters[int(b)%len(letters)])
-			}
-		}
-	}
-	return string(out)
 }

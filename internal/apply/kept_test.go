@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"regexp"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,16 +27,5 @@ func TestBehind(t *testing.T) {
 	}
 	if m.isBehind(k, "us", state("another", "9")) {
 		t.Error("behind a write to another claim of the name")
-	}
-}
-
-func TestNewPassword(t *testing.T) {
-	seen := map[string]bool{}
-	for range 1000 {
-		p := newPassword()
-		if !regexp.MustCompile("^[A-Za-z0-9]{32}$").MatchString(p) || seen[p] {
-			t.Fatalf("got %q", p)
-		}
-		seen[p] = true
 	}
 }

@@ -27,6 +27,19 @@ func (a application) bindings(c appsapi.Component) []corev1.EnvVar {
 		out = append(out,
 			corev1.EnvVar{Name: prefix(b) + "_HOST", Value: host},
 			corev1.EnvVar{Name: prefix(b) + "_PORT", Value: port})
+		if b.Secret != "" {
+			out = append(out, secrets(b)...)
+		}
+	}
+	return out
+}
+
+// secrets are the variables that only those see who may see the Secret.
+func secrets(b appsapi.Binding) []corev1.EnvVar {
+	var out []corev1.EnvVar
+	for _, key := range []string{"username", "password", "database", "uri"} {
+		from := &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: b.Secret}, Key: key}
+		out = append(out, corev1.EnvVar{Name: prefix(b) + "_" + strings.ToUpper(key), ValueFrom: &corev1.EnvVarSource{SecretKeyRef: from}})
 	}
 	return out
 }

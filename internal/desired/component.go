@@ -45,6 +45,8 @@ type Component struct {
 	JobSpec string
 	// Data is what is kept of it; nil when it has none.
 	Data *Data
+	// Database is what its application gets in with; nil when it is none.
+	Database *Database
 	// Invalid is why the component can never work, whatever happens in the cluster.
 	Invalid string
 }
@@ -73,6 +75,7 @@ type Known struct {
 
 // For says what the components of an application need.
 func For(owner Owner, components []appsapi.Component, known Known) []Component {
+	components = Bound(owner, components, known.Kept)
 	a := application{owner, components, known.Contents, homes(owner, components, known.Kept), known.Running}
 	out, basis := make([]Component, 0, len(components)), basisOf(owner, components, known)
 	for _, c := range components {
@@ -112,6 +115,8 @@ func (a application) name(c appsapi.Component) string {
 // typeOf says what a component is.
 func typeOf(c appsapi.Component) appsapi.ComponentType {
 	switch {
+	case c.Database != nil:
+		return appsapi.ComponentDatabase
 	case c.Stateful != nil:
 		return appsapi.ComponentStateful
 	case c.Job != nil:

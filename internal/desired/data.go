@@ -10,6 +10,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
 
 // authSuffix makes the name of the Secret with the credentials of that of the StatefulSet.
@@ -56,6 +57,28 @@ func (d *Data) HasSecret() bool {
 	for _, k := range d.Kept {
 		if k.ID == (ID{Kind: KindSecret, Name: d.Secret}) {
 			return true
+		}
+	}
+	return false
+}
+
+// Keys are those that the Secret has to have, in one word.
+func (d *Data) Keys() string {
+	var keys []string
+	for _, c := range d.Credentials {
+		keys = append(keys, c.Key)
+		if c.File != "" {
+			keys = append(keys, mariadb.HashKey(c.Key))
+		}
+	}
+	return strings.Join(keys, ",")
+}
+
+// Complete says whether the Secret is known to have all of them.
+func (d *Data) Complete() bool {
+	for _, k := range d.Kept {
+		if k.ID == (ID{Kind: KindSecret, Name: d.Secret}) {
+			return k.GetAnnotations()[appsapi.AnnotationKeys] == d.Keys()
 		}
 	}
 	return false

@@ -16,6 +16,9 @@ func podTemplate(a application, of appsapi.Component, workload, name string, c a
 	given := a.bindings(of)
 	if of.Stateful != nil {
 		given = append(given, credentials(of.Stateful, a.name(of))...)
+		if of.Database != nil {
+			given = append(given, schemaEnv(of.Database)...)
+		}
 		if c.PreStopSleepSeconds == nil {
 			c.PreStopSleepSeconds = new(int32(0)) // nobody takes over before it has ended
 		}
@@ -51,9 +54,13 @@ func podTemplate(a application, of appsapi.Component, workload, name string, c a
 	var storage []string
 	if of.Stateful != nil {
 		storage = withStorage(spec, main, of.Stateful)
+		mountCredentials(spec, main, of.Stateful, a.name(of))
 	}
 	mountVolumes(spec, main, c.Volumes)
 	mountFiles(spec, main, a.name(of), c.Config)
+	if of.Database != nil {
+		a.resetCredentials(spec, main, of)
+	}
 	spec.WithContainers(main)
 	annotations := map[string]string{appsapi.AnnotationConfig: configHash(consumed)}
 	for k, v := range c.PodAnnotations {

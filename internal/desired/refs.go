@@ -44,10 +44,18 @@ type Contents map[Ref]Content
 // replaced when it changes.
 func Refs(c appsapi.Component) []Ref {
 	server := serverOf(c)
-	if server == nil || !rolls(server.Config) {
+	if server == nil {
 		return nil // a job does not run again because its configuration changed
 	}
 	found := keysByObject{}
+	for _, b := range c.Bindings {
+		if b.Secret != "" { // who keeps a password that is replaced is shut out
+			found.add(RefSecret, b.Secret, "")
+		}
+	}
+	if !rolls(server.Config) {
+		return found.refs()
+	}
 	for _, e := range server.Env {
 		if e.ValueFrom == nil {
 			continue

@@ -37,7 +37,7 @@ const (
 func (a application) stateful(c appsapi.Component, d *Component) {
 	h := a.homes[c.Name]
 	s := c.Stateful
-	d.Type = appsapi.ComponentStateful
+	d.Type = typeOf(c)
 	d.Address, d.ResourceName = d.ResourceName, h.set
 	d.Workload = ID{Kind: KindStatefulSet, Name: h.set}
 	d.WorkloadID = WorkloadID(KindStatefulSet.Kind, h.set)
@@ -58,6 +58,9 @@ func (a application) stateful(c appsapi.Component, d *Component) {
 	}
 	for _, p := range s.Ports {
 		d.Endpoints = append(d.Endpoints, endpoint(a.Namespace, d.Address, p))
+	}
+	if c.Database != nil {
+		a.database(c, d)
 	}
 }
 

@@ -52,7 +52,7 @@ func noComponent(app application.Application, component string, names []string) 
 
 // server is the part of a component that has pods which go on, if it has one.
 func server(component map[string]any) map[string]any {
-	for _, field := range []string{"service", "stateful"} {
+	for _, field := range []string{"service", "stateful", "database"} {
 		if s, ok := component[field].(map[string]any); ok {
 			return s
 		}

@@ -35,6 +35,14 @@ var kept = map[string][]rule{
 		{path: "components[name].stateful.storage[name].size", storage: true},
 		{path: "components[name].stateful.storage[name].className", storage: true},
 		{path: "components[name].stateful.storage[name].accessMode", storage: true},
+		{path: "components[name].database.version"},
+		{path: "components[name].database.image"},
+		{path: "components[name].database.database"},
+		{path: "components[name].database.rootPasswordSecretRef"},
+		{path: "components[name].database.passwordSecretRef"},
+		{path: "components[name].database.rotation"},
+		{path: "components[name].database.update.restartedAt"},
+		{path: "components[name].database.storage", storage: true},
 	},
 	"CloudManager": {
 		{path: "db.rootPass"},
@@ -47,10 +55,10 @@ var kept = map[string][]rule{
 
 // known are the fields of a component. With one that is not known there may be data that no
 // rule is about.
-var known = []string{"name", "resourceName", "renamedFrom", "dependsOn", "bindings", "suspend", "service", "stateful", "job"}
+var known = []string{"name", "resourceName", "renamedFrom", "dependsOn", "bindings", "suspend", "service", "stateful", "job", "database"}
 
 // types are those of them of which a component has exactly one.
-var types = []string{"service", "stateful", "job"}
+var types = []string{"service", "stateful", "job", "database"}
 
 // keep makes a spec have what it has now wherever a rule says so. refused are the components
 // whose storage is not kept.

@@ -66,7 +66,7 @@ func restartChildren(cm *appsapi.CloudManager, component string) error {
 	for _, c := range cm.Status.Components {
 		switch {
 		case component != "" && c.Name != component:
-		case c.Type == appsapi.ComponentStateful:
+		case c.Type == appsapi.ComponentStateful, c.Type == appsapi.ComponentDatabase:
 			children = append(children, "statefulset/"+c.ResourceName)
 		default:
 			children = append(children, "deployment/"+c.ResourceName)

@@ -151,9 +151,11 @@ func (p Past) understood(spec revisions.Spec) error {
 				return p.unknown(name(c), field)
 			}
 		}
-		if stateful := c.(map[string]any)["stateful"]; stateful != nil {
-			if err := p.knows(name(c), stateful, &appsapi.StatefulComponent{}); err != nil {
-				return err
+		for field, into := range map[string]any{"stateful": &appsapi.StatefulComponent{}, "database": &appsapi.DatabaseComponent{}} {
+			if data := c.(map[string]any)[field]; data != nil {
+				if err := p.knows(name(c), data, into); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -263,17 +265,16 @@ func (p Past) addAgain(d *Rollback, now revisions.Spec) {
 	for _, entry := range entries(d.Spec, "components") {
 		c := entry.(map[string]any)
 		if is := find(entries(now, "components"), "name", c["name"]); is != nil {
-			if c["stateful"] != nil { // its data is found by it
+			if hasData(c) { // its data is found by it
 				carry(c, is, []string{"resourceName"})
 			}
 			continue
 		}
 		delete(c, "suspend")
-		stateful, _ := c["stateful"].(map[string]any)
-		if stateful == nil {
+		if !hasData(c) {
 			continue
 		}
-		for _, volume := range entries(stateful, "storage") {
+		for _, volume := range volumes(c) {
 			p.grow(volume.(map[string]any), name(c), d.To.Number)
 		}
 		d.Notes = append(d.Notes, p.found(name(c)))
@@ -288,11 +289,23 @@ func (p Past) grow(volume map[string]any, component string, number int64) {
 			continue
 		}
 		c := find(entries(r.Spec, "components"), "name", component)
-		stateful, _ := c["stateful"].(map[string]any)
-		if later := find(entries(stateful, "storage"), "name", volume["name"]); later != nil && less(volume["size"], later["size"]) {
+		if later := find(volumes(c), "name", volume["name"]); later != nil && less(volume["size"], later["size"]) {
 			volume["size"] = later["size"]
 		}
 	}
+}
+
+func hasData(component map[string]any) bool {
+	return component["stateful"] != nil || component["database"] != nil
+}
+
+// volumes are those of a component; that of a database has no name.
+func volumes(component map[string]any) []any {
+	if database, ok := component["database"].(map[string]any); ok {
+		return []any{database["storage"]}
+	}
+	stateful, _ := component["stateful"].(map[string]any)
+	return entries(stateful, "storage")
 }
 
 func less(a, b any) bool {
@@ -325,7 +338,7 @@ func (p Past) found(component string) string {
 func (p Past) remove(d *Rollback, now revisions.Spec) error {
 	for _, entry := range entries(now, "components") {
 		c := entry.(map[string]any)
-		if c["stateful"] == nil || find(entries(d.Spec, "components"), "name", c["name"]) != nil {
+		if !hasData(c) || find(entries(d.Spec, "components"), "name", c["name"]) != nil {
 			continue
 		}
 		if d.Spec["deletionPolicy"] == string(appsapi.DeletionDelete) {

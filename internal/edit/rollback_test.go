@@ -185,8 +185,8 @@ func TestRefusals(t *testing.T) {
 			want: `component "a" is of type service now and was of type job in revision 1, and one cannot become the other; remove it from the spec first, which keeps its data with deletionPolicy Retain, and go back then`,
 		},
 		"a component of a later version": {
-			now: `{components: [{name: a, database: {engine: MariaDB}}]}`, earlier: `{components: [{name: a, service: {image: x}}]}`,
-			want: `component "a" of AppStack prod/shop has something that this version of the plugin does not know (database), so it cannot tell what to keep; use the version of the operator, which kubectl holdfast version prints`,
+			now: `{components: [{name: a, cache: {engine: Redis}}]}`, earlier: `{components: [{name: a, service: {image: x}}]}`,
+			want: `component "a" of AppStack prod/shop has something that this version of the plugin does not know (cache), so it cannot tell what to keep; use the version of the operator, which kubectl holdfast version prints`,
 		},
 		"a field of a later version, beside data": {
 			now: `{components: [{name: a, stateful: {image: x}}]}`, earlier: `{components: [{name: a, stateful: {image: x, backup: {keep: 7}}}]}`,

@@ -58,7 +58,7 @@ func scalable(app application.Application, spec map[string]any, component string
 	}
 	var some []string
 	for _, c := range componentSpecs(spec) {
-		if server(c) != nil {
+		if server(c) != nil && c["database"] == nil {
 			some = append(some, name(c))
 		}
 	}
@@ -68,7 +68,11 @@ func scalable(app application.Application, spec map[string]any, component string
 	if err := checkComponent(app, spec, component); err != nil {
 		return nil, err
 	}
-	s := server(find(entries(spec, "components"), "name", component))
+	c := find(entries(spec, "components"), "name", component)
+	if c["database"] != nil {
+		return nil, oneServer(app, some)
+	}
+	s := server(c)
 	if s == nil {
 		return nil, application.Refuse("component %q of %s is a job, which runs once and has no number of pods; scale %s", component, application.Title(app), orNothing(some))
 	}
@@ -83,7 +87,7 @@ func partOf(app application.Application, spec map[string]any, part string) (map[
 	case "":
 		return nil, whichOne(app, parts)
 	case "db":
-		return nil, application.Refuse("the database of %s is one server and cannot be scaled; scale %s", application.Title(app), orNothing(parts))
+		return nil, oneServer(app, parts)
 	case "identity", "front":
 		if service, ok := spec[part].(map[string]any); ok {
 			if deployment, ok := service["deployment"].(map[string]any); ok {
@@ -92,6 +96,10 @@ func partOf(app application.Application, spec map[string]any, part string) (map[
 		}
 	}
 	return nil, noComponent(app, part, append([]string{"db"}, parts...))
+}
+
+func oneServer(app application.Application, others []string) error {
+	return application.Refuse("the database of %s is one server and cannot be scaled; scale %s", application.Title(app), orNothing(others))
 }
 
 func whichOne(app application.Application, names []string) error {

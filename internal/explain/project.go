@@ -29,6 +29,9 @@ func Project(pod *corev1.Pod) *corev1.Pod {
 		},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason},
 	}
+	if strings.HasPrefix(pod.Labels[appsapi.LabelWorkload], "statefulset-") {
+		p.Status.PodIP = pod.Status.PodIP // databases are asked
+	}
 	for _, name := range keptLabels {
 		if value, ok := pod.Labels[name]; ok {
 			metav1.SetMetaDataLabel(&p.ObjectMeta, name, value)

@@ -150,8 +150,9 @@ func TestRootPasswordOfCloudManager(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(tc.db), &cm.Spec.DB); err != nil {
 				t.Fatal(err)
 			}
-			tc.want.Key, tc.want.Env = "root-password", "MARIADB_ROOT_PASSWORD"
-			if diff := cmp.Diff([]appsapi.Credential{tc.want}, CloudManager(&cm)[0].Stateful.Credentials); diff != "" {
+			tc.want.Key, tc.want.File, tc.want.Hashed = "root-password", "root", true
+			account := appsapi.Credential{Key: "password", File: "user", Hashed: true}
+			if diff := cmp.Diff([]appsapi.Credential{tc.want, account}, CloudManager(&cm)[0].Stateful.Credentials); diff != "" {
 				t.Errorf("credentials (-want +got):\n%s", diff)
 			}
 		})

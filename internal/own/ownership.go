@@ -112,6 +112,18 @@ func NoSource(owner desired.Owner, c appsapi.Credential) *MissingSource {
 	return &MissingSource{fmt.Sprintf("Secret %s/%s, from which the credential %q is copied, does not exist; create it", owner.Namespace, c.SecretRef.Name, c.Key)}
 }
 
+// LostCredential is a password that data is opened with, and that is gone.
+type LostCredential struct{ Why string }
+
+func (l *LostCredential) Error() string { return l.Why }
+
+// Lost says that a Secret lacks a password that cannot be made again.
+func Lost(owner desired.Owner, secret, key string) *LostCredential {
+	return &LostCredential{fmt.Sprintf("Secret %s/%s has nothing under the key %q, and there is data that only this password opens, so no new one is made. "+
+		`Add it: kubectl patch secret %s -n %s -p '{"stringData":{"%s":"..."}}'`,
+		owner.Namespace, secret, key, secret, owner.Namespace, key)}
+}
+
 // UnknownKind is a child of a kind that the cluster does not know.
 type UnknownKind struct {
 	Child     desired.ID

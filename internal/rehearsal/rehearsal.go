@@ -23,6 +23,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/health"
 	"github.com/holdfast-dev/holdfast/internal/history"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
@@ -199,9 +200,21 @@ func (p *player) decide() (plan rollout.Plan, ok bool) {
 	}
 	plan, p.invalid = rollout.For(rollout.Input{
 		Owner: p.Owner, Components: p.components, Seen: p.seen, KeepJobs: keep, Kept: p.kept, DeleteData: p.DeleteData,
+		Databases: letIn(p.components),
 	})
 	p.handsOff, p.held = p.invalid == nil && len(plan.Steps) == 0, plan.Held
 	return plan, p.invalid == nil && !p.handsOff
+}
+
+// letIn says that a database whose server runs lets its application in.
+func letIn(components []desired.Component) map[string]health.Verdict {
+	out := map[string]health.Verdict{}
+	for _, c := range components {
+		if c.Database != nil {
+			out[c.Name] = health.Verdict{Status: health.Healthy}
+		}
+	}
+	return out
 }
 
 // note keeps what waits for what.

@@ -28,7 +28,7 @@ const hidden = "(hidden)"
 var secrets = []string{"rootPass"}
 
 // sections are the fields that say only what a component is, in which everything else is.
-var sections = []string{"service", "stateful", "job", "deployment", "statefulSet"}
+var sections = []string{"service", "stateful", "job", "database", "deployment", "statefulSet"}
 
 // inSection is the path of such a field itself. Only the first one is left out: a service has
 // a field service, too.

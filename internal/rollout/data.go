@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/health"
+	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
 
 // Data is what to do about the data of a component.
@@ -19,8 +21,9 @@ type Data struct {
 	// Label are the claims and credentials that do not say yet that they are the
 	// component's, with all labels that they have to have.
 	Label []Labels
-	// Create is the Secret with the credentials that does not exist yet.
-	Create bool
+	// Create is the Secret with the credentials that does not exist yet, and Complete one that
+	// may lack some of them.
+	Create, Complete bool
 	// Claims are the names of claims that new pods will take or make: none of them may be
 	// somebody else's.
 	Claims []string
@@ -63,6 +66,11 @@ func (p *planner) data(c *desired.Component, live Object) *Data {
 		d.Verdict = refused(appsapi.ReasonDataConflict, other)
 		return d
 	}
+	if other := cmp.Or(olderServer(c), otherSchema(c)); other != "" {
+		d.Start = false
+		d.Verdict = refused(appsapi.ReasonDataConflict, other)
+		return d
+	}
 	want := desired.KeptLabels(p.Owner, *c)
 	for _, k := range c.Data.Kept {
 		if !has(k.GetLabels(), want) || k.Retained() {
@@ -77,6 +85,7 @@ func (p *planner) data(c *desired.Component, live Object) *Data {
 		}
 		d.Create = true
 	}
+	d.Complete = len(c.Data.Credentials) > 0 && !d.Create && !c.Data.Complete()
 	d.Claims = newClaims(c, set)
 	p.storage(c, set, d)
 	return d
@@ -93,6 +102,35 @@ func otherVolumes(c *desired.Component) string {
 		return fmt.Sprintf("%s has data of component %q, and storage has no volume of that name. Add it again, or give the new component another name", k, c.Name)
 	}
 	return ""
+}
+
+// olderServer says that a database would be run by a server that is older than its data. Some start all
+// the same, and do damage.
+func olderServer(c *desired.Component) string {
+	if c.Database == nil {
+		return ""
+	}
+	wanted, err := mariadb.ImageVersion(c.Database.Image, c.Database.Version)
+	if err != nil {
+		return "" // nothing says what it is
+	}
+	for _, k := range c.Data.Kept {
+		wrote, err := mariadb.ParseVersion(k.GetAnnotations()[appsapi.AnnotationServerVersion])
+		if k.Claim == nil || err != nil || !wanted.OlderThan(wrote) || k.GetAnnotations()[appsapi.AnnotationServerImage] == c.Database.Image {
+			continue // the tag of the image that wrote it may say anything
+		}
+		return fmt.Sprintf("%s was written by MariaDB %s, and image %s is of the series %s, which cannot be trusted with it: nothing is changed. "+
+			"Go back to an image of %s or later; to get to an older one, dump the data and load it into a new component",
+			k, wrote, c.Database.Image, wanted.Series(), wrote.Series())
+	}
+	return ""
+}
+
+func otherSchema(c *desired.Component) string {
+	if c.Database == nil {
+		return ""
+	}
+	return c.Database.Conflict
 }
 
 func refused(reason, message string) *health.Verdict {

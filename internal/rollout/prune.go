@@ -169,7 +169,7 @@ func (p *planner) replaced(c *desired.Component, l leftover) string {
 // what they were when it began.
 func (p *planner) upToDate(component string, id desired.ID, live Object) bool {
 	c := p.components[component]
-	return c != nil && c.Workload == id && id.Kind != desired.KindJob && !replacesPods(c, live) && health.RolledOut(live)
+	return c != nil && c.Workload == id && id.Kind != desired.KindJob && !ReplacesPods(*c, live) && health.RolledOut(live)
 }
 
 // healthy says whether all of a component is there and ready as it is wanted.
@@ -179,7 +179,7 @@ func (p *planner) healthy(c *desired.Component) bool {
 			return false
 		}
 	}
-	return !replacesPods(c, p.Seen[c.Workload])
+	return !ReplacesPods(*c, p.Seen[c.Workload])
 }
 
 // user is a component with pods that need one of a circle and is not in it.

@@ -39,6 +39,9 @@ type Input struct {
 	Kept []desired.Kept
 	// DeleteData is set when data goes with the component that it belongs to.
 	DeleteData bool
+	// Databases are what the servers of databases say, by component: pods that run are not
+	// enough to let an application in.
+	Databases map[string]health.Verdict
 }
 
 // Plan is what to do now.
@@ -145,10 +148,15 @@ func (p *planner) satisfied(c *desired.Component) bool {
 	answer, asked := p.answers[c.Name]
 	if !asked {
 		live := p.workload(c)
-		answer = c.GatesNobody || live != nil && health.Satisfied(live) && (c.Suspended || !replacesPods(c, live))
+		answer = c.GatesNobody || live != nil && health.Satisfied(live) && (c.Suspended || !ReplacesPods(*c, live)) && p.lets(c)
 		p.answers[c.Name] = answer
 	}
 	return answer
+}
+
+// lets says whether a database lets its application in.
+func (p *planner) lets(c *desired.Component) bool {
+	return c.Database == nil || c.Suspended || p.Databases[c.Name].Status == health.Healthy
 }
 
 // workload is the workload of a component, if it is there and ours.
@@ -169,17 +177,23 @@ func (p *planner) runsForUs(live Object) bool {
 	return p.ours(live) || metav1.GetControllerOfNoCopy(live) == nil && live.GetLabels()[appsapi.LabelOwnerUID] == string(p.Owner.UID)
 }
 
-// replacesPods says whether what is wanted would replace the pods of a workload. What
+// ReplacesPods says whether what is wanted would replace the pods of a workload. What
 // cannot be said is for the apply to tell.
-func replacesPods(c *desired.Component, live Object) bool {
+func ReplacesPods(c desired.Component, live Object) bool {
+	replaces, err := WouldReplacePods(c, live)
+	return err == nil && replaces
+}
+
+// WouldReplacePods says it, or why it cannot be said.
+func WouldReplacePods(c desired.Component, live Object) (bool, error) {
 	for _, child := range c.Children {
 		if child.ID != c.Workload {
 			continue
 		}
 		config, err := child.Peek(live)
-		return err == nil && config.ReplacesPods(live)
+		return err == nil && config.ReplacesPods(live), err
 	}
-	return false
+	return false, nil
 }
 
 // step decides for one component. Creating it and replacing its pods wait for what it
@@ -190,7 +204,7 @@ func (p *planner) step(c *desired.Component) Step {
 	closed, hold := p.closed(c), false
 	// Also of one that is not ours yet, or lost its reference to us: the apply may take it.
 	if there := p.Seen[c.Workload]; there != nil && len(closed) > 0 {
-		hold = replacesPods(c, there)
+		hold = ReplacesPods(*c, there)
 	}
 	p.supersede(c, &step)
 	if c.Data != nil {

@@ -62,7 +62,7 @@ func (p *planner) storage(c *desired.Component, set *appsv1.StatefulSet, d *Data
 	d.Verdict = cmp.Or(unbound, resizing)
 	// Only once every claim was asked, and not together with anything else: the pods must
 	// find the template that they were made of.
-	d.Renew = set != nil && len(d.Grow) == 0 && set.DeletionTimestamp == nil && otherTemplates(c, set) && !replacesPods(c, set) &&
+	d.Renew = set != nil && len(d.Grow) == 0 && set.DeletionTimestamp == nil && otherTemplates(c, set) && !ReplacesPods(*c, set) &&
 		(c.Data.Replicas != nil || set.Status.Replicas == wanted(c, set)) // else it is the pods that tell how many
 }
 

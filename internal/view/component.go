@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/health"
@@ -31,6 +32,9 @@ func (v *View) component(in Input, index *index, c desired.Component) Component 
 	blame(out.Tree, out.Causes)
 	out.Ready, out.Wanted = counts(index.children[c.Workload])
 	verdict := index.verdict(in, c)
+	if c.Database != nil && !v.Deleting {
+		verdict = health.Worst(verdict, asServersSay(in, c))
+	}
 	out.Health, out.Message = verdict.Status, verdict.Message
 	switch top := out.cause(); {
 	case top != nil:
@@ -43,6 +47,19 @@ func (v *View) component(in Input, index *index, c desired.Component) Component 
 		out.Message = ""
 	}
 	return out
+}
+
+// asServersSay is what the operator was told by a server: nobody else asks them.
+func asServersSay(in Input, c desired.Component) health.Verdict {
+	stack, ok := in.App.(interface{ StackStatus() *appsapi.StackStatus })
+	if ok {
+		for _, s := range stack.StackStatus().Components {
+			if s.Name == c.Name && s.Health != "" {
+				return health.Verdict{Status: health.Status(s.Health), Reason: s.Reason, Message: s.Message}
+			}
+		}
+	}
+	return health.Verdict{Status: health.Healthy}
 }
 
 // verdict is as bad as the worst child.

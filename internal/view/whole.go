@@ -96,7 +96,7 @@ var answers = []explain.Code{
 var (
 	transient = []string{
 		appsapi.ReasonReconciled, appsapi.ReasonProgressing, appsapi.ReasonWaitingForDependency, appsapi.ReasonSuspended,
-		appsapi.ReasonStorageResizing, appsapi.ReasonDeleting,
+		appsapi.ReasonStorageResizing, appsapi.ReasonDatabaseStarting, appsapi.ReasonDeleting,
 	}
 	explained = []string{appsapi.ReasonComponentDegraded, appsapi.ReasonRolloutTimedOut, appsapi.ReasonApplyFailed}
 )

@@ -61,7 +61,9 @@ func (s *story) judge(events []watcher.Event) []string {
 		case sets:
 			c.set(e)
 		case secrets:
-			c.credentials(e)
+			if isCredentials(e.Object.GetName()) {
+				c.credentials(e)
+			}
 		}
 	}
 	return c.broken

@@ -73,9 +73,23 @@ func (r *results) add(p pair, o outcome) {
 	r.of[p] = o
 }
 
+// TestMatrix is about volumes and passwords of anything.
 func TestMatrix(t *testing.T) {
-	begun := time.Now()
 	s := stage.New(t, func(*corev1.Pod) podsim.Behavior { return podsim.Behavior{} }, operator.Options{})
+	got, took := matrix(t, s, false)
+	if *report {
+		got.write(t, took)
+	}
+}
+
+// TestDatabases is about rows, and whether the password still opens.
+func TestDatabases(t *testing.T) {
+	matrix(t, stage.New(t, func(*corev1.Pod) podsim.Behavior { return podsim.Behavior{} }, operator.Options{}), true)
+}
+
+// matrix plays the chosen pairs, with a component that has any data, or with a database.
+func matrix(t *testing.T, s *stage.Stage, database bool) (*results, time.Duration) {
+	begun := time.Now()
 	pairs, got := chosen(), &results{of: map[pair]outcome{}}
 	// Not parallel tests: those could begin only when this function has returned.
 	var running sync.WaitGroup
@@ -87,11 +101,17 @@ func TestMatrix(t *testing.T) {
 			t.Run(name, test)
 		})
 	}
-	begin("page", func(t *testing.T) { quotesWhatIsSaid(t, s) })
+	if !database {
+		begin("page", func(t *testing.T) { quotesWhatIsSaid(t, s) })
+	}
 	for _, a := range operations {
 		for _, b := range operations {
 			if which := (pair{a.name, b.name}); pairs[which] {
-				begin(which.first+"/"+which.second, func(t *testing.T) { play(t, s, a, b, got) })
+				begin(which.first+"/"+which.second, func(t *testing.T) {
+					p := newPlayer(s.World(t))
+					p.database = database
+					p.play(a, b, got)
+				})
 			}
 		}
 	}
@@ -99,7 +119,5 @@ func TestMatrix(t *testing.T) {
 	s.NeedsNoMore(t)
 	took := time.Since(begun)
 	t.Log(got.figures(took))
-	if *report {
-		got.write(t, took)
-	}
+	return got, took
 }

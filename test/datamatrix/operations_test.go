@@ -2,6 +2,7 @@ package datamatrix
 
 import (
 	"math"
+	"slices"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -72,6 +73,13 @@ func (p *player) readd() {
 
 // scale of what is not there adds it without pods first.
 func (p *player) scale() {
+	if p.database { // which is one server; it can be started again
+		p.present = true
+		p.restarts++
+		p.edit()
+		p.settles()
+		return
+	}
 	p.present, p.replicas = true, 0
 	p.edit()
 	p.until("no pods", func(s watcher.State) bool {
@@ -108,12 +116,15 @@ func (p *player) deleteDelete() {
 	p.change(func(s *appsapi.AppStackSpec) { s.DeletionPolicy = appsapi.DeletionDelete })
 	p.deleted()
 	if p.present {
-		p.until("the end of the data", func(s watcher.State) bool { return len(s.Live(claims)) == 0 && len(s.Live(secrets)) == 0 })
-		p.password = ""
+		p.until("the end of the data", func(s watcher.State) bool { return len(s.Live(claims)) == 0 && len(credentials(s)) == 0 })
+		p.password, p.rows = "", 0
 	}
 	p.purges[len(p.purges)-1].to = p.moment()
 	p.create(&appsapi.AppStack{ObjectMeta: p.meta("shop"), Spec: p.spec()})
 	p.settles()
+	if p.rows == 0 {
+		p.write()
+	}
 }
 
 // grow of what is not there adds it with more.
@@ -166,19 +177,26 @@ func (p *player) deleteSecret() {
 	}
 	var list corev1.SecretList
 	p.Expect(p.List(p.Context(), &list, client.InNamespace(p.NS))).To(Succeed())
+	list.Items = slices.DeleteFunc(list.Items, func(s corev1.Secret) bool { return !isCredentials(s.Name) })
 	p.Expect(list.Items).To(HaveLen(1))
 	secret := &list.Items[0]
-	p.password, p.secret = string(secret.Data["password"]), secret.Name
+	p.password, p.saved, p.secret = string(secret.Data["password"]), secret.Data, secret.Name
 	p.byHand[secret.UID] = true
 	p.Expect(p.Delete(p.Context(), stage.Confirmed(p.World, secret))).To(Succeed())
-	p.until("no Secret", func(s watcher.State) bool { return len(s.Live(secrets)) == 0 })
+	p.until("no Secret", func(s watcher.State) bool { return len(credentials(s)) == 0 })
 	p.settles()
 }
 
 // restoreSecret does what the message says.
 func (p *player) restoreSecret() {
 	p.Helper()
-	p.Expect(p.Create(p.Context(), &corev1.Secret{ObjectMeta: p.meta(p.secret), StringData: map[string]string{"password": p.password}})).To(Succeed())
+	content := map[string][]byte{}
+	for _, key := range []string{"root-password", "password"} {
+		if value := p.saved[key]; value != nil {
+			content[key] = value
+		}
+	}
+	p.Expect(p.Create(p.Context(), &corev1.Secret{ObjectMeta: p.meta(p.secret), Data: content})).To(Succeed())
 	p.password = ""
 }
 

@@ -3,9 +3,9 @@ package datamatrix
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -55,8 +55,15 @@ type player struct {
 	uid        types.UID
 	generation int64
 
-	// password is the one of a Secret that was deleted by hand, while there is none.
+	// password is the one of a Secret that was deleted by hand, while there is none, and saved is
+	// everything that was in it.
 	password string
+	saved    map[string][]byte
+
+	// database is set when the component is one, and rows is how many there are in it.
+	database bool
+	restarts int
+	rows     int
 	story
 }
 
@@ -71,9 +78,8 @@ func newPlayer(w *stage.World) *player {
 }
 
 // play plays a pair and judges it.
-func play(t *testing.T, s *stage.Stage, first, second operation, got *results) {
+func (p *player) play(first, second operation, got *results) {
 	begun, which := time.Now(), pair{first.name, second.name}
-	p := newPlayer(s.World(t))
 	defer func() { // also when something was waited for in vain
 		broken := p.judge(p.eye.Events())
 		for _, b := range broken {
@@ -89,6 +95,7 @@ func play(t *testing.T, s *stage.Stage, first, second operation, got *results) {
 	p.mark("created")
 	p.create(&appsapi.AppStack{ObjectMeta: p.meta("shop"), Spec: p.spec()})
 	p.settles()
+	p.write()
 	for _, op := range []operation{first, second} {
 		p.mark(op.name)
 		before, runs := p.pod(), p.present
@@ -96,8 +103,10 @@ func play(t *testing.T, s *stage.Stage, first, second operation, got *results) {
 		if op.runsOn && runs {
 			p.Expect(p.pod()).To(Equal(before), "%s: the pod was replaced", op.name)
 		}
+		p.sameRows()
 	}
 	p.putRight()
+	p.sameRows()
 }
 
 func (p *player) meta(name string) metav1.ObjectMeta {
@@ -111,6 +120,10 @@ func (p *player) spec() appsapi.AppStackSpec {
 	spec := appsapi.AppStackSpec{DeletionPolicy: appsapi.DeletionRetain}
 	if p.present {
 		web.Bindings = []appsapi.Binding{{Component: p.name, EnvPrefix: "DB"}}
+		if p.database {
+			spec.Components = []appsapi.Component{p.databaseSpec(), web}
+			return spec
+		}
 		db := appsapi.Component{Name: p.name, RenamedFrom: p.was, Stateful: &appsapi.StatefulComponent{
 			Storage:     []appsapi.StorageSpec{{Name: "data", MountPath: "/data", ClassName: &p.class, Size: *resource.NewQuantity(p.size<<20, resource.BinarySI)}},
 			Credentials: []appsapi.Credential{{Key: "password", Env: "PASSWORD"}},
@@ -188,6 +201,13 @@ func only[T any](s watcher.State, of schema.GroupVersionResource) *T {
 	}
 	return nil
 }
+
+// credentials are the Secrets that are kept: what says how to get into a database is not.
+func credentials(s watcher.State) []*unstructured.Unstructured {
+	return slices.DeleteFunc(s.Live(secrets), func(u *unstructured.Unstructured) bool { return !isCredentials(u.GetName()) })
+}
+
+func isCredentials(name string) bool { return strings.HasSuffix(name, "-auth") }
 
 func claimIn(s watcher.State) *corev1.PersistentVolumeClaim {
 	return only[corev1.PersistentVolumeClaim](s, claims)
@@ -286,7 +306,7 @@ func (p *player) lacks(s watcher.State) string {
 // lacksRetained is what is not as it has to be of what is kept without a component.
 func (p *player) lacksRetained(s watcher.State, stack *appsapi.AppStack, claim *corev1.PersistentVolumeClaim, set *appsv1.StatefulSet) string {
 	kept := []string{"PersistentVolumeClaim " + claim.Name}
-	for _, secret := range s.Live(secrets) {
+	for _, secret := range credentials(s) {
 		kept = append(kept, "Secret "+secret.GetName())
 		if secret.GetLabels()[appsapi.LabelRetained] != "true" {
 			return "the Secret does not say that it is kept"

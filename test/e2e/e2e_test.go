@@ -22,6 +22,8 @@ const (
 	centerImage   = "holdfast/center:dev"
 	// webImage2 is the same program as the cluster's localhost/web:1, under a newer tag.
 	webImage2 = "localhost/web:2"
+	// ledgerImage writes rows into the database that it is bound to.
+	ledgerImage = "localhost/ledger:1"
 )
 
 var (
@@ -62,13 +64,18 @@ func withCluster(journeys func() int) (code int, err error) {
 		return 0, err
 	}
 	web := filepath.Join(dir, "web")
-	if err := buildWeb(web); err != nil {
+	if err := build(web, "test/cluster", "./images/web"); err != nil {
+		return 0, err
+	}
+	ledger := filepath.Join(dir, "ledger")
+	if err := build(ledger, "", "./test/e2e/ledger"); err != nil {
 		return 0, err
 	}
 	for name, program := range map[string]string{
 		operatorImage: filepath.Join(root, "bin", "linux-"+runtime.GOARCH, "operator"),
 		centerImage:   filepath.Join(root, "bin", "linux-"+runtime.GOARCH, "center"),
 		webImage2:     web,
+		ledgerImage:   ledger,
 	} {
 		if err := cluster("load", "--dir="+data, "--name="+name, program); err != nil {
 			return 0, err
@@ -78,12 +85,13 @@ func withCluster(journeys func() int) (code int, err error) {
 	return journeys(), nil
 }
 
-func buildWeb(program string) error {
-	cmd := exec.Command("go", "build", "-o", program, "./images/web")
-	cmd.Dir = filepath.Join(root, "test", "cluster")
+// build makes a program for an image, from a module of ours.
+func build(program, module, source string) error {
+	cmd := exec.Command("go", "build", "-o", program, source)
+	cmd.Dir = filepath.Join(root, module)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build web: %w\n%s", err, out)
+		return fmt.Errorf("build %s: %w\n%s", source, err, out)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ func TestJourneys(t *testing.T) {
 		"Stack": stackLives, "Sample": sampleServes, "Rolling": rollsWithoutLoss, "BrokenImage": brokenImageIsNamed,
 		"Missing": missingOnesArrive, "Kubectl": kubectlWorks, "CloudManager": cloudManagerLives,
 		"Plugin": pluginWorks, "Why": brokenDatabaseIsExplained, "Center": centerTells,
+		"DatabasePage": databasePage,
 	} {
 		t.Run(name, func(t *testing.T) {
 			// Not beside others: a kube-proxy that gets no turn for longer than pods wait

@@ -12,10 +12,8 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -164,44 +162,12 @@ func replicaKilled(t *testing.T, g *WithT, ns string) {
 
 	pods := strings.Fields(kubectl(t, "-n", "holdfast-system", "get", "pods", "-l", "app.kubernetes.io/component=center", "-o", "jsonpath={.items[*].metadata.uid}"))
 	g.Expect(pods).To(HaveLen(2))
-	crash(t, pods[0])
+	crash(t, pods[0], ours)
 	g.Eventually(cuts.Load, soon, "1ms").Should(BeNumerically(">", 0), "nobody followed the replica that was killed")
 	start := time.Now()
 	apply(t, ns, service("late", "localhost/web:1", port80))
 	g.Eventually(behind("CloudManager/"+ns+"/"+sample, "AppService/"+ns+"/late"), soon, "20ms").Should(BeZero(), "clients that do not see what is")
 	t.Logf("all %d saw what is %.1f s after a replica was killed, with %d cuts", many, time.Since(start).Seconds(), cuts.Load())
-}
-
-// crash kills the program of a pod of the center, as the kernel does when memory is short.
-func crash(t *testing.T, uid string) {
-	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
-	if err != nil {
-		t.Fatal(err)
-	}
-	killed := 0
-	for _, file := range files {
-		group, err := os.ReadFile(file)
-		if err != nil || !strings.Contains(strings.ReplaceAll(string(group), "_", "-"), uid) {
-			continue
-		}
-		// The other one of the pod is only there to hold its network.
-		environment, err := os.ReadFile(filepath.Join(filepath.Dir(file), "environ"))
-		if err != nil || !strings.Contains(string(environment), "GOMEMLIMIT=") {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		killed++
-	}
-	if killed != 1 {
-		t.Fatalf("killed %d programs of the pod %s", killed, uid)
-	}
 }
 
 // dialFrom opens connections from another network namespace: that of the node, where the

@@ -99,6 +99,14 @@ while [ ! -e /tmp/stop ]; do
   mariadb -h%s -uroot -p123456 -e "insert into shop.orders (who) values ('load')" || bad=$((bad+1)); n=$((n+1))
 done; echo "$n writes, $bad failed"`
 
+// sizes are those of the volume of cm-db, and of the template of its set, which is made anew
+// and away for a moment.
+func sizes(t *testing.T, ns string) string {
+	t.Helper()
+	set, _ := try("", "-n", ns, "get", "statefulset", "cm-db", "-o", "jsonpath={.spec.volumeClaimTemplates[0].spec.resources.requests.storage}")
+	return kubectl(t, "-n", ns, "get", "pvc", "data-cm-db-0", "-o", "jsonpath={.status.capacity.storage}") + " " + set
+}
+
 // growsUnderLoad makes the volume larger while rows are written.
 func growsUnderLoad(t *testing.T, g *WithT, ns string) {
 	before := database(t, ns)
@@ -118,10 +126,7 @@ func growsUnderLoad(t *testing.T, g *WithT, ns string) {
 	patch(t, ns, `{"db": {"statefulSet": {"storage": {"size": "21Gi"}}}}`)
 	waitCloudManager(t, g, ns)
 	g.Expect(cloudManager(t, ns, "{.status.phase}")).To(Equal("Ready"))
-	g.Eventually(func() string {
-		return kubectl(t, "-n", ns, "get", "pvc", "data-cm-db-0", "-o", "jsonpath={.status.capacity.storage}") + " " +
-			kubectl(t, "-n", ns, "get", "statefulset", "cm-db", "-o", "jsonpath={.spec.volumeClaimTemplates[0].spec.resources.requests.storage}")
-	}, "60s", "500ms").Should(Equal("21Gi 21Gi"))
+	g.Eventually(func() string { return sizes(t, ns) }, "60s", "500ms").Should(Equal("21Gi 21Gi"))
 	t.Logf("grew in %.1f s, file system from %s to %s", time.Since(start).Seconds(), strings.Fields(old)[1], strings.Fields(size())[1])
 	g.Expect(size()).NotTo(Equal(old))
 	kubectl(t, "-n", ns, "exec", "writer", "--", "touch", "/tmp/stop")

@@ -30,7 +30,9 @@ var (
 	}
 )
 
-func isData(step string) bool { return strings.HasPrefix(step, "data-") }
+func isData(step string) bool {
+	return strings.HasPrefix(step, "data-") || strings.HasPrefix(step, "database-")
+}
 
 func resourcesOf(step string) []string {
 	if isData(step) {

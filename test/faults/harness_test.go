@@ -45,7 +45,7 @@ func TestGenerate(t *testing.T) {
 	steps := len(allSteps())
 	want := map[string]int{
 		crash: 3 * 3, crash2: 3 * 2, lost: 3, refuse: 3 * len(codes), travel: steps * len(moments) * len(pasts),
-		unseen: len(scenario)*len(resources) + len(dataScenario)*len(dataResources), lag: 2 * steps, relist: steps,
+		unseen: len(scenario)*len(resources) + (len(dataScenario)+len(databaseScenario))*len(dataResources), lag: 2 * steps, relist: steps,
 	}
 	if diff := cmp.Diff(want, counts); diff != "" {
 		t.Error(diff)

@@ -100,6 +100,7 @@ func (w *world) judge(ctx context.Context, m *moment, from int, mark audit.Posit
 	wrong := oracle.Safety(w.namespace, timeline, requests.By(w.account))
 	wrong = append(wrong, oracle.Honesty(timeline)...)
 	wrong = append(wrong, guard.look(timeline)...)
+	wrong = append(wrong, lockedOut(events, w.ground.databases)...)
 	if len(wrong) > 0 {
 		return fmt.Errorf("unsafe:\n  %s", strings.Join(wrong, "\n  "))
 	}

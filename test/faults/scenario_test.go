@@ -47,7 +47,7 @@ var bothReady = map[string]string{"AppService/solo": ready, "AppStack/shop": rea
 
 // scenarios are all there are. Their steps have different names, so a plan says by its step
 // which one it belongs to.
-var scenarios = [][]step{scenario, dataScenario}
+var scenarios = [][]step{scenario, dataScenario, databaseScenario}
 
 // allSteps are those of all scenarios.
 func allSteps() []step { return slices.Concat(scenarios...) }

@@ -113,7 +113,7 @@ func TestSeededBugs(t *testing.T) {
 			program := b.build(t) // one after the other
 			t.Parallel()
 			start := time.Now()
-			how := b.find(t, &ground{plane: g.plane, log: g.log, program: program}, r, steps)
+			how := b.find(t, g.with(program), r, steps)
 			row := report.Row{Test: "seeded: " + b.name, Generated: 1, Run: 1, Seen: how}
 			if how == "" {
 				t.Error("was not found")

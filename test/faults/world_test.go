@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,6 +27,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+	"github.com/holdfast-dev/holdfast/internal/testutil/sqlsim"
 	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 	"github.com/holdfast-dev/holdfast/test/faults/proxy"
@@ -49,6 +52,9 @@ var watched = []schema.GroupVersionResource{
 type ground struct {
 	plane *controlplane.Plane
 	log   *audit.Log
+	// databases are the servers in its pods, and toThem is how operators get there.
+	databases *sqlsim.Pods
+	toThem    string
 	// program is the operator that is run.
 	program string
 }
@@ -60,6 +66,7 @@ func newGround(t *testing.T, program string) *ground {
 		"kube-apiserver": {"--etcd-compaction-interval=0"},
 	}})
 	operator.Install(t, plane)
+	awaitCollector(t, plane)
 	if _, err := podsim.Start(t.Context(), plane.Config); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +77,49 @@ func newGround(t *testing.T, program string) *ground {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &ground{plane: plane, log: log, program: program}
+	g := &ground{plane: plane, log: log, program: program}
+	if g.databases, g.toThem, err = sqlsim.Play(t.Context(), plane.Config); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// awaitCollector waits until the garbage collector has heard of our kinds, which takes it half a minute. Until then it leaves
+// what belonged to an application that is gone, and a run that nothing was done to would end with it.
+func awaitCollector(t *testing.T, plane *controlplane.Plane) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	c, err := client.New(plane.Config, client.Options{Scheme: scheme})
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, appsapi.AddToScheme} {
+		err = errors.Join(err, add(scheme))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := metav1.ObjectMeta{Namespace: testutil.Namespace(t, plane.Config), Name: "probe"}
+	owner := &appsapi.AppStack{ObjectMeta: meta}
+	owner.Spec.Components = []appsapi.Component{{Name: "none", Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: container("none")}}}}
+	owned := &corev1.ConfigMap{ObjectMeta: meta}
+	if err := c.Create(t.Context(), owner); err != nil {
+		t.Fatal(err)
+	}
+	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: appsapi.GroupVersion.String(), Kind: "AppStack", Name: owner.Name, UID: owner.UID}}
+	if err := errors.Join(c.Create(t.Context(), owned), c.Delete(t.Context(), owner)); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(2 * time.Minute); !apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(owned), owned)); {
+		if time.Now().After(deadline) {
+			t.Fatal("the garbage collector does not know our kinds")
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// with is the same ground for another operator.
+func (g *ground) with(program string) *ground {
+	other := *g
+	other.program = program
+	return &other
 }
 
 // world is one namespace with an operator of its own behind a proxy of its own. Worlds on
@@ -128,7 +177,7 @@ func newWorldWith(t *testing.T, g *ground, o operator.Options) *world {
 
 // options of an operator of this world behind a proxy.
 func (w *world) options(p *proxy.Proxy, o operator.Options) operator.Options {
-	o.Config, o.Program = p.Config, w.ground.program
+	o.Config, o.Program, o.Env = p.Config, w.ground.program, append(o.Env, w.ground.toThem)
 	o.Args = append(o.Args, "--namespaces="+w.namespace, "--leader-election-namespace="+w.namespace)
 	return o
 }

@@ -56,8 +56,8 @@ func init() {
 		"no components":                 {spec: `{components: []}`, says: "spec.components in body should have at least 1 items"},
 		"components as a map":           {spec: `{components: {web: {service: {image: web}}}}`, says: `unknown field "spec.components.web"`},
 		"spec without components":       {spec: `{suspend: false}`, says: "spec.components: Required value"},
-		"component of no type":          {spec: `{components: [{name: web}]}`, says: "a component is exactly one of service, stateful and job"},
-		"component of two types":        {spec: `{components: [{name: web, service: {image: web}, job: {image: web}}]}`, says: "a component is exactly one of service, stateful and job"},
+		"component of no type":          {spec: `{components: [{name: web}]}`, says: "a component is exactly one of service, stateful, job and database"},
+		"component of two types":        {spec: `{components: [{name: web, service: {image: web}, job: {image: web}}]}`, says: "a component is exactly one of service, stateful, job and database"},
 		"image beside the type":         {spec: `{components: [{name: web, image: web, service: {}}]}`, says: `unknown field "spec.components[0].image"`},
 		"type that does not exist":      {spec: `{components: [{name: web, statefulSet: {image: web}}]}`, says: `unknown field "spec.components[0].statefulSet"`},
 		"service becomes a job":         {spec: `{components: [` + api + `, {name: web, job: {image: web}}]}`, says: "a component cannot become another type under the same name; give the new one another name"},
@@ -68,6 +68,21 @@ func init() {
 		"job that is never tried":       {spec: `{components: [{name: j, job: {image: j, backoffLimit: -1}}]}`, says: "backoffLimit in body should be greater than or equal to 0"},
 		"job without time":              {spec: `{components: [{name: j, job: {image: j, activeDeadlineSeconds: 0}}]}`, says: "activeDeadlineSeconds in body should be greater than or equal to 1"},
 		"stack component gets headless": {spec: `{components: [{name: api, service: {image: "shop/api:1", ports: [{port: 8080}], service: {type: Headless}}}]}`, says: "a Service cannot become Headless, or stop being it, while it exists; keep the type, or use a new name"},
+	})
+	add("database", "AppStack", map[string]misuse{
+		"database without a version":  {spec: withDatabase(`storage: {size: 1Gi}`), says: `say which server it is: version, for example "11.8", or image`},
+		"database without a volume":   {spec: withDatabase(`version: "11.8"`), says: "spec.components[0].database.storage: Required value"},
+		"version as a number":         {spec: withDatabase(`version: 10.10, storage: {size: 1Gi}`), says: "database.version: Invalid value: \"number\""},
+		"version in words":            {spec: withDatabase(`version: lts, storage: {size: 1Gi}`), says: `a version is two or three numbers, for example "11.8"; with quotes`},
+		"another engine":              {spec: withDatabase(`engine: PostgreSQL, version: "17", storage: {size: 1Gi}`), says: `database.engine: Unsupported value: "PostgreSQL": supported values: "MariaDB"`},
+		"two servers":                 {spec: withDatabase(`version: "11.8", replicas: 2, storage: {size: 1Gi}`), says: `unknown field "spec.components[0].database.replicas"`},
+		"schema of the server itself": {spec: withDatabase(`version: "11.8", storage: {size: 1Gi}, database: mysql`), says: "the server has a schema or an account of that name; choose another one"},
+		"schema with a dash":          {spec: withDatabase(`version: "11.8", storage: {size: 1Gi}, database: my-shop`), says: "the name of a schema is made of letters, digits and _, and begins with a letter"},
+		"rotation every zero days":    {spec: withDatabase(`version: "11.8", storage: {size: 1Gi}, rotation: {everyDays: 0}`), says: "everyDays in body should be greater than or equal to 1"},
+		"component called root": {
+			spec:   `{components: [{name: root, database: {version: "11.8", storage: {size: 1Gi}}}]}`,
+			reason: "InvalidSpec", says: `database is "root", and the server has a schema or an account of that name; choose another one`,
+		},
 	})
 	add("schedule", "AppStack", map[string]misuse{
 		"schedule of four fields":   {spec: scheduled(`0 3 * *`), says: "a schedule has five fields, for example '0 3 * * *' for every night at three"},
@@ -80,6 +95,10 @@ func init() {
 		"weekday 8":                 {spec: scheduled(`0 3 * * 8`), reason: "InvalidSpec", says: `has "8" as the day of the week, which goes from 0 to 6`},
 		"step of nothing":           {spec: scheduled(`*/0 3 * * *`), reason: "InvalidSpec", says: `has "*/0" as the minute`},
 	})
+}
+
+func withDatabase(database string) string {
+	return `{components: [{name: db, database: {` + database + `}}]}`
 }
 
 func scheduled(schedule string) string {

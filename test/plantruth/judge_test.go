@@ -26,7 +26,7 @@ func written(events audit.Events) map[string]map[string]any {
 	for i := range events {
 		e := &events[i]
 		kind := kindOf[e.ObjectRef.Resource]
-		if kind == "" || !e.Accepted() {
+		if kind == "" || !e.Accepted() || kind == "Secret" && isBinding(e.ObjectRef.Name) {
 			continue
 		}
 		key := kind + " " + e.ObjectRef.Name

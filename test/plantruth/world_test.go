@@ -298,6 +298,10 @@ func (w *world) list(kind schema.GroupVersionKind) []unstructured.Unstructured {
 	return list.Items
 }
 
+// isBinding says whether a Secret tells how to get into a database. That is what becomes of a database
+// once it runs, as pods are what becomes of a Deployment: no plan tells it.
+func isBinding(name string) bool { return strings.HasSuffix(name, "-binding") }
+
 // snapshot is all that there is: objects by kind and name, and the pods of workloads.
 type snapshot struct {
 	objects map[string]map[string]any
@@ -314,6 +318,9 @@ func (w *world) snapshot() snapshot {
 				continue
 			}
 			if ref := metav1.GetControllerOfNoCopy(&obj); kind.Kind == "Job" && ref != nil && ref.Kind == "CronJob" || obj.GetName() == "kube-root-ca.crt" {
+				continue
+			}
+			if kind.Kind == "Secret" && isBinding(obj.GetName()) {
 				continue
 			}
 			key := kind.Kind + " " + obj.GetName()

@@ -89,6 +89,18 @@ spec:
 		edited:   []string{"spec", "revisionHistoryLimit"},
 		value:    func(n int) any { return n + 1 },
 	},
+	"AppStack, database": {
+		object: `
+kind: AppStack
+spec:
+  components:
+  - name: db
+    database: {version: "11.8", storage: {size: 1Gi}, config: "[server]"}
+`,
+		makes:  []string{"pods", "statefulsets.apps", "persistentvolumeclaims", "services", "secrets", "configmaps"},
+		edited: []string{"spec", "revisionHistoryLimit"},
+		value:  func(n int) any { return n + 1 },
+	},
 	"CloudManager": {
 		object: `
 kind: CloudManager

@@ -19,6 +19,8 @@ var refused = []exception{
 	{`stateful\.update\.(maxSurge|maxUnavailable)$`, "pods with volumes are replaced one after the other, which the schema says"},
 	{`deployment\.env\[\]\.valueFrom\.fileKeyRef\.`, "the file is on a volume of the pod, and CloudManager has no field for those"},
 	{`deployment\.resources\.claims\[\]\.`, "names a claim of the pod, and CloudManager has no field for those"},
+	{`database\.resources\.claims\[\]\.`, "names a claim of the pod, and a database has no field for those"},
+	{`database\.database$`, "the schema is part of the data, so it is what it was when the component was made"},
 }
 
 // anew are the leaves that cannot change while what holds them lives. It goes between one
@@ -30,7 +32,7 @@ var anew = []exception{
 // unclaimed are the leaves whose objects are walked without claims, because it would be too
 // late to change them once there is a volume, and no field says that there are no pods.
 var unclaimed = []exception{
-	{`db\.statefulSet\.storage\.(class|accessModes)$`, "cannot change once there is a volume, so it is walked before there is one"},
+	{`(db\.statefulSet|database)\.storage\.(class|className|accessModes?)$`, "cannot change once there is a volume, so it is walked before there is one"},
 }
 
 // quiet are the leaves of which no value changes a child. Any other such leaf is one whose
@@ -44,7 +46,9 @@ var quiet = []exception{
 	{`fieldRef\.apiVersion$`, "has one legal value, which is the default"},
 	{`stateful\.update\.progressDeadlineSeconds$`, "a StatefulSet has no such field, so the operator itself keeps the time"},
 	{`credentials\[\]\.secretRef\.`, "a password is made once, with the component"},
-	{`db\.(rootPass$|rootPasswordSecretRef\.)`, "a password is made once, with the database"},
+	{`(db|database)\.(rootPass$|rootPasswordSecretRef\.|passwordSecretRef\.|rotation\.)`, "about passwords, which are in the server and in Secrets that stay"},
+	{`database\.engine$`, "has one legal value, which is the default"},
+	{`database\.version$`, "beside an image it is only held against what the server says"},
 }
 
 // among is why a leaf is one of the exceptions, or "".

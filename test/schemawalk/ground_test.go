@@ -11,6 +11,7 @@ import (
 const (
 	baseService  = `{image: "shop/web:1", replicas: 2, ports: [{name: http, port: 80}]}`
 	baseStateful = `{image: "shop/db:1", replicas: 2, ports: [{name: http, port: 80}], storage: [{name: data, mountPath: /data, size: 1Gi}]}`
+	baseDatabase = `{version: "11.8", storage: {size: 1Gi}}`
 	baseJob      = `{image: "shop/job:1"}`
 	baseCloud    = `{front: {deployment: {image: "shop/front:1"}}, identity: {deployment: {image: "shop/identity:1"}}, db: {statefulSet: {image: "mariadb:10.11", storage: {size: 1Gi}}}}`
 	baseStack    = `{revisionHistoryLimit: 1, components: [{name: walked}, {name: other, service: {image: "shop/other:1"}}]}`
@@ -44,13 +45,14 @@ var grounds = []ground{
 	{`^probes\.readiness\.[^.]+$`, `{probes: {readiness: {exec: {command: ["true"]}}}}`},
 	{`^probes\.startup\.[^.]+$`, `{probes: {startup: {exec: {command: ["true"]}}}}`},
 	{`^storage\[\]\.(name|className|accessMode)$`, `{replicas: 0}`}, // without pods there is no volume that it would be too late for
+	{`^version$`, `{image: "shop/mariadb:11.8"}`},
 	{`^credentials\[\]\.key$`, `{replicas: 0, credentials: [{env: ALPHA}]}`},
 	{`^credentials\[\]\.env$`, `{credentials: [{key: alpha}]}`},
 	{`^credentials\[\]\.secretRef`, `{credentials: [{key: alpha, env: ALPHA}]}`},
 	{`^env\[\]\.value$|^env\[\]\.valueFrom`, `{env: [{name: WALKED}, {name: OTHER, value: stays}]}`},
 }
 
-var bases = map[string]string{"service": baseService, "stateful": baseStateful, "job": baseJob, "deployment": baseService, "statefulSet": "{}"}
+var bases = map[string]string{"service": baseService, "stateful": baseStateful, "database": baseDatabase, "job": baseJob, "deployment": baseService, "statefulSet": "{}"}
 
 // ground is the part in which a leaf is walked.
 func (l leaf) ground() map[string]any {

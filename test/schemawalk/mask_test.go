@@ -14,7 +14,7 @@ import (
 // nodePort that stays behind is found although its number is not compared.
 type masked struct {
 	kind, path string // "" is every kind
-	with       any    // nil removes it
+	with       any    // nil removes it, a function makes another one of it
 	why        string
 }
 
@@ -38,6 +38,33 @@ var mask = []masked{
 	{"Deployment", "owned.f:spec.f:replicas", nil, "sent along where the live count is left alone, so that it does not fall to 1"},
 	{"StatefulSet", "spec.replicas", "left alone", "where the spec says no replicas, the live count is left alone"},
 	{"StatefulSet", "owned.f:spec.f:replicas", nil, "sent along where the live count is left alone, so that it does not fall to 1"},
+	{"Deployment", refsPath, bindingOfItsOwn, "of the Secret that tells how to get into a database: each has a password of its own. Other Secrets and ConfigMaps are compared"},
+	{"Deployment", configPath, "a hash", "where that Secret goes into it; that there is one is compared"},
+}
+
+const (
+	refsPath   = "metadata.annotations.apps.holdfast.dev/refs"
+	configPath = "spec.template.metadata.annotations.apps.holdfast.dev/config"
+)
+
+// bindingOfItsOwn hides what a Deployment knows of the binding of a database.
+func bindingOfItsOwn(refs any) any {
+	var all []map[string]any
+	text, _ := refs.(string)
+	if json.Unmarshal([]byte(text), &all) != nil {
+		return refs
+	}
+	for _, ref := range all {
+		if name, _ := ref["name"].(string); strings.HasSuffix(name, "-binding") {
+			ref["uid"], ref["resourceVersion"], ref["hash"] = "", "", "of its own"
+		}
+	}
+	return all
+}
+
+// isBound says whether something refers to such a Secret.
+func isBound(o *unstructured.Unstructured) bool {
+	return strings.Contains(o.GetAnnotations()["apps.holdfast.dev/refs"], `-binding"`)
 }
 
 // hits counts how often each mask was needed.
@@ -67,7 +94,8 @@ func newForm(o *unstructured.Unstructured, owner object, counted bool) form {
 	content := o.DeepCopy().Object
 	content["owned"] = owned(o)
 	for i, m := range mask {
-		if m.kind != "" && m.kind != o.GetKind() || counted && strings.HasSuffix(m.path, "replicas") {
+		if m.kind != "" && m.kind != o.GetKind() || counted && strings.HasSuffix(m.path, "replicas") ||
+			(m.path == refsPath || m.path == configPath) && !isBound(o) {
 			continue
 		}
 		if hide(content, splitPath(m.path), m.with) {
@@ -155,7 +183,12 @@ func hide(in any, path []string, with any) bool {
 	case with == nil:
 		delete(object, name)
 	default:
-		object[name] = with
+		if change, ok := with.(func(any) any); ok {
+			value = change(value)
+		} else {
+			value = with
+		}
+		object[name] = value
 	}
 	return true
 }

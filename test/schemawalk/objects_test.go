@@ -98,6 +98,14 @@ func seen(o *unstructured.Unstructured, err error) (object, error) {
 // referred makes the ConfigMaps and Secrets that values name: their content is part of
 // what pods are made of.
 func (w *walk) referred() {
+	account := &unstructured.Unstructured{} // without which no pod is admitted
+	account.SetAPIVersion("v1")
+	account.SetKind("ServiceAccount")
+	account.SetName("default")
+	if _, err := w.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}).Namespace(w.namespace).
+		Create(w.t.Context(), account, metav1.CreateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
 	for resource, kind := range map[string]string{"configmaps": "ConfigMap", "secrets": "Secret"} {
 		for _, name := range []string{"alpha", "beta"} {
 			o := &unstructured.Unstructured{}

@@ -3,10 +3,12 @@ package schemawalk
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,7 +24,9 @@ import (
 type player struct {
 	client dynamic.Interface
 	report func(format string, args ...any)
-	made   sync.Map // the claims that were made
+	made   sync.Map // the claims and pods that were made
+	// addresses counts those of pods.
+	addresses atomic.Int32
 }
 
 // play reacts to a child as it is now.
@@ -35,7 +39,7 @@ func (p *player) play(ctx context.Context, resource string, o *unstructured.Unst
 		}
 	} else if resource == claims {
 		err = p.bind(ctx, o)
-	} else if err = p.claim(ctx, o); err == nil {
+	} else if err = errors.Join(p.claim(ctx, o), p.serve(ctx, o)); err == nil {
 		if status := played(o); status != nil && !agrees(o.Object["status"], status) {
 			body, _ := json.Marshal(map[string]any{"status": status})
 			_, err = client.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: "player"}, "status")

@@ -66,7 +66,7 @@ func (l leaf) name() string {
 // or of a CloudManager. The spec of an AppService is such a part itself.
 func (l leaf) holder() []string {
 	switch {
-	case l.kind.name == "AppStack" && len(l.path) > 2 && slices.Contains([]string{"service", "stateful", "job"}, l.path[2]):
+	case l.kind.name == "AppStack" && len(l.path) > 2 && slices.Contains([]string{"service", "stateful", "job", "database"}, l.path[2]):
 		return l.path[:3]
 	case l.kind.name == "CloudManager" && len(l.path) > 1 && slices.Contains([]string{"deployment", "statefulSet"}, l.path[1]):
 		return l.path[:2]

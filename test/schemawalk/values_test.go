@@ -36,6 +36,9 @@ var hints = []hint{
 	{`expose\.hostnames`, "[alpha.example.com]", `[beta.example.com, "*.example.com"]`},
 	{`expose\.paths\[\]\.path`, "/alpha", "/beta"},
 	{`expose\.paths\[\]\.port`, "80", "8080"},
+	{`database\.image`, "shop/mariadb:11.8", "registry.example.com/shop/mariadb:11.8"},
+	{`database\.version`, `"11.8"`, `"11.8.0"`},
+	{`database\.database`, "alpha", "beta"},
 	{`^image`, "shop/web:2", "registry.example.com/shop/web:3"},
 	{`(job|service|stateful|deployment|statefulSet)\.image`, "shop/web:2", "registry.example.com/shop/web:3"},
 	{`podLabels|podAnnotations|nodeSelector`, "{example.com/alpha: one}", "{example.com/beta: two}"},
@@ -78,7 +81,7 @@ var hints = []hint{
 	{`components\[\]\.name`, "walked", "renamed"},
 	{`components\[\]\.renamedFrom`, "alpha", "beta"},
 	{`storage(\[\])?\.size`, "2Gi", "3Gi"}, // a volume only grows
-	{`storage\[\]\.className|storage\.class`, "standard", "local-path"},
+	{`storage(\[\])?\.className|storage\.class`, "standard", "local-path"},
 	{`accessModes?`, "ReadWriteOncePod", "ReadWriteMany"}, // not the default
 	{`credentials\[\]\.env`, "ALPHA", "BETA"},
 	{`resourceName|deployment\.name`, myName + "-alpha", myName + "-beta"},

@@ -27,6 +27,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 	"github.com/holdfast-dev/holdfast/internal/testutil/gatewayapi"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/internal/testutil/sqlsim"
 	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
 )
 
@@ -92,7 +93,11 @@ func newWalk(t *testing.T) *walk {
 	if err := volsim.Start(t.Context(), plane.Config); err != nil {
 		t.Fatal(err)
 	}
-	operator.Start(t, plane, operator.Options{Fast: true})
+	_, toThem, err := sqlsim.Play(t.Context(), plane.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator.Start(t, plane, operator.Options{Fast: true, Env: []string{toThem}})
 	cfg := rest.CopyConfig(plane.Config)
 	cfg.QPS = -1
 	client, err := dynamic.NewForConfig(cfg)

@@ -61,7 +61,7 @@ func TestUnknownShell(t *testing.T) {
 // Words that need no cluster.
 func TestWords(t *testing.T) {
 	for words, want := range map[string]string{
-		"ro":           "rollback\tGo back to an earlier spec of an application\n:4\n",
+		"rol":          "rollback\tGo back to an earlier spec of an application\n:4\n",
 		"completion f": "fish\n:4\n",
 		"wait --for d": "ready\nsuspended\ndeleted\nrevision=\n:4\n", // the shell chooses
 	} {

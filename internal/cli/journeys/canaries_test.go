@@ -156,6 +156,7 @@ func (a *aviary) everything() {
 			[]string{"history", app}, []string{"history", app, "--revision", "1"}, []string{"history", app, "--diff", "1"}, []string{"history", app, "--diff", "1,2"},
 			[]string{"rollback", app, "--to-revision", "1", "--dry-run"})
 		alone = append(alone, []string{"wait", app, "--timeout", "0"}, []string{"logs", app}, []string{"restart", app, "--component", "none"},
+			[]string{"rotate", app, "--component", "none"},
 			[]string{"suspend", app, "--component", "none"}, []string{"resume", app}, []string{"__complete", "wait", ""})
 		a.report(app)
 	}

@@ -19,6 +19,7 @@ func init() {
 	stories["suspend: the other kinds"] = suspendsOthers
 	stories["restart: a stack"] = restarts
 	stories["restart: the other kinds"] = restartsOthers
+	stories["rotate: a CloudManager"] = rotates
 	stories["scale: all kinds"] = scales
 }
 
@@ -125,6 +126,21 @@ func restartsOthers(w *world) {
 	w.FallsSilent("ake-front")
 	w.Expect(stage.Find(w.World, front).Spec.Template.Annotations).To(HaveKey("kubectl.kubernetes.io/restartedAt"))
 	w.Expect(front.Annotations["deployment.kubernetes.io/revision"]).To(Equal("2"))
+}
+
+// rotates asks for other passwords, and waits as people are told to.
+func rotates(w *world) {
+	cm := sample(w, "cloudmanager.yaml", &appsapi.CloudManager{})
+	w.BecomesReady(cm)
+	binding := &corev1.Secret{ObjectMeta: w.meta("cm-db-binding")}
+	password := func() string { return string(stage.Find(w.World, binding).Data["password"]) }
+	before := password()
+	w.Expect(w.does("rotate", cm.Name)).To(Equal(fmt.Sprintf(
+		"CloudManager %[1]s/%[2]s gets other passwords: db. Follow it: kubectl holdfast wait %[2]s -n %[1]s\n", w.NS, cm.Name)))
+	w.Eventually(password, "60s").ShouldNot(Equal(before))
+	w.BecomesReady(cm)
+	app := sample(w, "appservice.yaml", &appsapi.AppService{})
+	w.Expect(w.plugin("rotate", app.Name).err).To(MatchError(HaveSuffix("has no database, so there are no passwords that could be replaced")))
 }
 
 func scales(w *world) {

@@ -84,6 +84,8 @@ func (l *looker) look(ctx context.Context) (rehearsal.Input, error) {
 	if in.Kept, err = l.kept(ctx); err != nil {
 		return in, err
 	}
+	l.specs = desired.Bound(l.owner, l.specs, in.Kept)
+	in.Specs = l.specs
 	if in.Contents, err = l.contents(ctx, in.Seen); err != nil {
 		return in, err
 	}

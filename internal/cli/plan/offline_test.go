@@ -135,11 +135,11 @@ func TestErrors(t *testing.T) {
 		},
 		"a component of no type": {
 			manifest: head + "  - {name: a}\n",
-			want:     `standard input: document 1: component "a" is not exactly one of service, stateful and job; say what it is`,
+			want:     `standard input: document 1: component "a" is not exactly one of service, stateful, database and job; say what it is`,
 		},
 		"a component of two types": {
 			manifest: head + "  - {name: a, service: {image: x}, job: {image: x}}\n",
-			want:     `standard input: document 1: component "a" is not exactly one of service, stateful and job; say what it is`,
+			want:     `standard input: document 1: component "a" is not exactly one of service, stateful, database and job; say what it is`,
 		},
 		"nothing in it": {
 			manifest: "# only a comment\n",

@@ -157,13 +157,13 @@ func (a declared) check() error {
 			return errors.New("a component has no name; give it one")
 		}
 		types := 0
-		for _, set := range []bool{c.Service != nil, c.Stateful != nil, c.Job != nil} {
+		for _, set := range []bool{c.Service != nil, c.Stateful != nil || c.Database != nil, c.Job != nil} {
 			if set {
 				types++
 			}
 		}
 		if types != 1 {
-			return fmt.Errorf("component %q is not exactly one of service, stateful and job; say what it is", c.Name)
+			return fmt.Errorf("component %q is not exactly one of service, stateful, database and job; say what it is", c.Name)
 		}
 	}
 	return nil

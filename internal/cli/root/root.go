@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/report"
 	"github.com/holdfast-dev/holdfast/internal/cli/restart"
 	"github.com/holdfast-dev/holdfast/internal/cli/rollback"
+	"github.com/holdfast-dev/holdfast/internal/cli/rotate"
 	"github.com/holdfast-dev/holdfast/internal/cli/scale"
 	"github.com/holdfast-dev/holdfast/internal/cli/status"
 	"github.com/holdfast-dev/holdfast/internal/cli/suspend"
@@ -67,6 +68,7 @@ func Command(build string) *cobra.Command {
 		suspend.Command(env),
 		suspend.ResumeCommand(env),
 		restart.Command(env),
+		rotate.Command(env),
 		scale.Command(env),
 		wait.Command(env),
 		ui.Command(env),

@@ -2,6 +2,7 @@ package appstack_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	. "github.com/onsi/gomega"
@@ -234,9 +235,28 @@ func ended(w *world, policy appsapi.DeletionPolicy, before treasure) {
 
 func leavesBetween(w *world, policy appsapi.DeletionPolicy) {
 	before := betweenSets(w, policy)
+	looks := w.looksAt("shop-db-0")
 	w.edit(func(s *appsapi.AppStackSpec) { s.Suspend, s.Components = false, s.Components[1:] })
+	if policy == appsapi.DeletionDelete {
+		w.Eventually(func() any { return w.pod("shop-db-0") }, "60s").Should(BeNil())
+		w.Consistently(func() any { return w.claim("data-shop-db-0") }, "1s").ShouldNot(BeNil(), "somebody uses it")
+		w.Expect(w.Delete(w.Context(), looks)).To(Succeed())
+	}
 	ended(w, policy, before)
+	if policy == appsapi.DeletionRetain {
+		w.Expect(w.pod("looks")).To(HaveField("DeletionTimestamp", BeNil()), "it is not ours to end")
+	}
 	w.becomesReady()
+}
+
+// looksAt is what kubectl debug --copy-to --keep-labels makes: a pod beside another one, with its labels
+// and its volume, that no set has made.
+func (w *world) looksAt(name string) *corev1.Pod {
+	from := w.pod(name)
+	looks := &corev1.Pod{ObjectMeta: w.meta("looks"), Spec: *from.Spec.DeepCopy()}
+	looks.Labels = maps.Clone(from.Labels)
+	w.Expect(w.Create(w.Context(), looks)).To(Succeed())
+	return looks
 }
 
 func goesBetween(w *world, policy appsapi.DeletionPolicy) {

@@ -37,8 +37,16 @@ func (w *world) sample() {
 	w.Expect(w.service("cm-identity")).To(BeNil(), "it has no ports")
 	w.Expect(w.service("ake-front").Spec.Ports[0].Port).To(BeEquivalentTo(80))
 	w.Expect(w.deployment("ake-front")).NotTo(BeNil())
-	w.Expect(w.deployment("cm-identity").Spec.Template.Spec.Containers[0].Env).To(ConsistOf(
-		corev1.EnvVar{Name: "DB_HOST", Value: "cm-db." + w.NS + ".svc"}, corev1.EnvVar{Name: "DB_PORT", Value: "3306"}))
+	env := map[string]string{}
+	for _, e := range w.deployment("cm-identity").Spec.Template.Spec.Containers[0].Env {
+		if env[e.Name] = e.Value; e.ValueFrom != nil {
+			env[e.Name] = e.ValueFrom.SecretKeyRef.Name + "/" + e.ValueFrom.SecretKeyRef.Key
+		}
+	}
+	w.Expect(env).To(Equal(map[string]string{
+		"DB_HOST": "cm-db." + w.NS + ".svc", "DB_PORT": "3306", "DB_USERNAME": "cm-db-binding/username",
+		"DB_PASSWORD": "cm-db-binding/password", "DB_DATABASE": "cm-db-binding/database", "DB_URI": "cm-db-binding/uri",
+	}))
 }
 
 // components is what people see in the second column.

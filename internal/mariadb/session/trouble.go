@@ -27,6 +27,7 @@ var (
 	denied = []uint16{
 		1044, // no right to the schema
 		1045, // wrong password
+		1049, // no such schema, which is made again with the account
 		1130, // not from this address
 		1698, // only by its socket
 	}

@@ -37,8 +37,8 @@ const (
 
 // Options of a run.
 type Options struct {
-	// Args are added to the flags.
-	Args []string
+	// Args are added to the flags, and Env to the environment.
+	Args, Env []string
 	// Config is where the API server is reached; nil means directly.
 	Config *rest.Config
 	// Fast leaves the race detector out.
@@ -98,7 +98,7 @@ func New(t testing.TB, plane *controlplane.Plane, o Options) *Operator {
 			fmt.Sprintf("--leader-elect=%t", o.LeaderElection), "--leader-election-namespace=" + Namespace,
 		}, o.Args...),
 		// A race ends the process, so that a test cannot miss it.
-		Env: []string{"GORACE=halt_on_error=1"},
+		Env: append([]string{"GORACE=halt_on_error=1"}, o.Env...),
 	}}
 	t.Cleanup(func() { op.finish(t) })
 	return op

@@ -46,12 +46,12 @@ func NewPods(c client.Client) *Pods {
 // Find is the server of the pod with an address.
 func (p *Pods) Find(ctx context.Context, address netip.Addr) *Server {
 	var pods corev1.PodList
-	if err := p.client.List(ctx, &pods); err != nil {
+	if err := p.client.List(ctx, &pods, client.MatchingFields{"status.podIP": address.String()}); err != nil {
 		return nil
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if pod.Status.PodIP == address.String() && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+		if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
 			return p.server(ctx, pod)
 		}
 	}

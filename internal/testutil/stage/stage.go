@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+	"github.com/holdfast-dev/holdfast/internal/testutil/sqlsim"
 	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
 )
 
@@ -44,6 +45,8 @@ type Stage struct {
 	Plane    *controlplane.Plane
 	Log      *audit.Log
 	Operator *operator.Operator
+	// Databases are the servers in its pods.
+	Databases *sqlsim.Pods
 }
 
 // New starts a stage that ends with the test. play says what becomes of pods.
@@ -61,7 +64,12 @@ func New(t *testing.T, play func(*corev1.Pod) podsim.Behavior, o operator.Option
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Stage{Plane: plane, Log: log, Operator: operator.Start(t, plane, o)}
+	databases, env, err := sqlsim.Play(t.Context(), plane.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Env = append(o.Env, env)
+	return &Stage{Plane: plane, Log: log, Databases: databases, Operator: operator.Start(t, plane, o)}
 }
 
 // NeedsNoMore fails the test if the operator asked for something that it may not do.

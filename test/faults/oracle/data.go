@@ -1,8 +1,8 @@
 package oracle
 
 import (
-	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +17,7 @@ import (
 // nobody asked to delete, a password changes or goes before what it opens, a component
 // begins empty beside what it had.
 func Data(timeline Timeline) []string {
-	d := dataJudge{state: truth{}, passwords: map[string]string{}}
+	d := dataJudge{state: truth{}, passwords: map[string]map[string]string{}}
 	for _, e := range timeline {
 		switch e.Object.GetKind() {
 		case "PersistentVolumeClaim":
@@ -34,8 +34,8 @@ func Data(timeline Timeline) []string {
 }
 
 type dataJudge struct {
-	state     truth             // before the event that is looked at
-	passwords map[string]string // by workload, for as long as it has a claim
+	state     truth                        // before the event that is looked at
+	passwords map[string]map[string]string // by workload, for as long as it has a claim
 	lines     []string
 }
 
@@ -111,14 +111,33 @@ func (d *dataJudge) secret(e watcher.Event) {
 		}
 		return
 	}
-	content, _ := json.Marshal(e.Object.Object["data"]) // it came from JSON
+	content := map[string]string{}
+	data, _, _ := unstructured.NestedStringMap(e.Object.Object, "data")
+	maps.Copy(content, data)
 	switch known, ok := d.passwords[workload]; {
-	case ok && used && known != string(content):
+	case ok && used && unforeseen(known, content):
 		d.wrong(e, "the password has changed, and there is data that only the old one opens")
 	case !ok && used:
 		d.wrong(e, "a password is made up for data that is there already")
 	}
-	d.passwords[workload] = string(content)
+	d.passwords[workload] = content
+}
+
+// pending is how the key of a password begins that another one is to become.
+const pending = "pending-"
+
+// unforeseen says whether a password is another one, which was not written down before as the one
+// that it would become. Hashes follow from passwords.
+func unforeseen(known, now map[string]string) bool {
+	for key, was := range known {
+		if strings.HasPrefix(key, pending) || strings.HasSuffix(key, "-hash") || now[key] == was {
+			continue
+		}
+		if now[key] == "" || now[key] != known[pending+key] {
+			return true
+		}
+	}
+	return false
 }
 
 // set wants a component to begin with the data that it has.

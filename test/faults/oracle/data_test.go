@@ -19,6 +19,11 @@ func labels(component, set string) string {
 		app.kubernetes.io/component: %s, apps.holdfast.dev/workload: statefulset-%s}`, component, set)
 }
 
+// foreseen is a password that is about to be replaced.
+func foreseen(is, becomes string) string {
+	return strings.Replace(password(is, "s"), " data: {", " data: {pending-password: "+becomes+", ", 1)
+}
+
 func dataClaim(component, set, uid string) string {
 	return fmt.Sprintf(`{kind: PersistentVolumeClaim, metadata: {name: data-%s-0, uid: %s, labels: %s}, status: {capacity: {storage: 1Gi}}}`, set, uid, labels(component, set))
 }
@@ -54,6 +59,8 @@ func TestData(t *testing.T) {
 		"goes with nobody":                {[]string{claim, "DELETED " + claim}, "not of an application"},
 		"was kept before":                 {[]string{vault("name: other,", deletes, ""), "DELETED " + strings.Replace(claim, "labels: {", "labels: {apps.holdfast.dev/retained: 'true', ", 1)}, "kept on purpose"},
 		"another password":                {[]string{vault(db, "", ""), secret, claim, password("dHdv", "s")}, "has changed"},
+		"a password that was foreseen":    {[]string{vault(db, "", ""), secret, claim, foreseen("b25l", "dHdv"), password("dHdv", "s")}, ""},
+		"the old one goes too early":      {[]string{vault(db, "", ""), secret, claim, foreseen("b25l", "dHdv"), password("dGhyZWU=", "s")}, "has changed"},
 		"another Secret":                  {[]string{vault(db, "", ""), secret, claim, "DELETED " + secret, password("dHdv", "s2")}, "has changed"},
 		"a password too late":             {[]string{vault(db, "", ""), claim, secret}, "made up"},
 		"the password goes first":         {[]string{vault(db, deletes, goes), secret, claim, "DELETED " + secret}, "before what it opens"},
@@ -95,7 +102,7 @@ func TestSafetyOfData(t *testing.T) {
 		"deletes one under its set":   {[]string{vault(db, deletes, goes), claim, set("db", "vault-db", 1), "DELETED " + claim}, "delete", named("c"), "whose set is there"},
 		"deletes one under its pod":   {[]string{vault(db, deletes, goes), claim, mounted, "DELETED " + claim}, "delete", named("c"), "that pod vault-db-0 has"},
 		"makes a password":            {[]string{secret}, "create", `{}`, ""},
-		"changes a password":          {[]string{secret}, "patch", `{"metadata":{"uid":"s"},"data":{"password":"x"}}`, "changes data.password"},
+		"changes a Secret":            {[]string{secret}, "patch", `{"metadata":{"uid":"s"},"data":{"other":"x"}}`, "changes data.other"},
 		"deletes a password":          {[]string{vault(db, deletes, goes), secret, "DELETED " + secret}, "delete", named("s"), ""},
 		"deletes one that opens data": {[]string{vault(db, deletes, goes), claim, secret, "DELETED " + secret}, "delete", named("s"), "the password to data that is there"},
 		"makes a set anew":            {[]string{vault(db, "", ""), set("db", "vault-db", 1), "DELETED " + set("db", "vault-db", 1)}, "delete", `{"preconditions":{"uid":"set-vault-db"},"propagationPolicy":"Orphan"}`, ""},

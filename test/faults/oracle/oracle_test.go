@@ -129,7 +129,7 @@ func TestSafety(t *testing.T) {
 		"deletes what others need":          {film: []string{without, needs, old, "DELETED " + old}, verb: "delete", body: deletes("o"), want: "the pods of shop-api need"},
 		"deletes what nobody needs":         {film: []string{without, old, "DELETED " + old}, verb: "delete", body: deletes("o")},
 		"works elsewhere":                   {verb: "patch", resource: "deployments", namespace: "other", want: "outside"},
-		"changes a Secret":                  {verb: "patch", resource: "secrets", body: `{"data":{"password":"x"}}`, want: "changes data.password"},
+		"changes a Secret":                  {verb: "patch", resource: "secrets", body: `{"data":{"other":"x"}}`, want: "changes data.other"},
 		"deletes a claim":                   {verb: "delete", resource: "persistentvolumeclaims", want: "whatever has this name"},
 		"edits the spec":                    {verb: "patch", resource: "appservices", body: `{"spec":{}}`, want: "belongs to the user"},
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +20,7 @@ import (
 func (m *monitor) checkClaim(w *audit.Event) {
 	switch w.Verb {
 	case "patch":
-		m.checkPatch(w, "resources")
+		m.checkPatch(w, "spec", "resources")
 	case "delete":
 		m.checkPurge(w)
 	default:
@@ -27,13 +28,23 @@ func (m *monitor) checkClaim(w *audit.Event) {
 	}
 }
 
-// checkSecret lets credentials be made, and the key of the operator itself. What a Secret
-// says is never changed.
+// ofAccounts are the keys of credentials that may be changed: what they become is judged by what becomes of
+// data.
+var ofAccounts = []string{
+	"root-password", "root-password-hash", "pending-root-password", "password", "password-hash", "pending-password",
+}
+
+// checkSecret lets credentials be made, and the key of the operator itself, passwords be replaced, and those be told
+// who use them.
 func (m *monitor) checkSecret(w *audit.Event) {
 	switch w.Verb {
 	case "create":
 	case "patch":
-		m.checkPatch(w)
+		if strings.HasSuffix(w.ObjectRef.Name, "-binding") {
+			m.checkBinding(w)
+			return
+		}
+		m.checkPatch(w, "data", ofAccounts...)
 	case "delete":
 		m.checkPurge(w)
 	default:
@@ -41,8 +52,25 @@ func (m *monitor) checkSecret(w *audit.Event) {
 	}
 }
 
-// checkPatch wants a patch to be about metadata, and these fields of the spec, alone.
-func (m *monitor) checkPatch(w *audit.Event, spec ...string) {
+// checkBinding wants what tells others how to get in to be of a set that is there.
+func (m *monitor) checkBinding(w *audit.Event) {
+	var after unstructured.Unstructured
+	if err := json.Unmarshal(w.ResponseObject, &after.Object); err != nil {
+		m.violation(w, "has an answer that cannot be read: "+err.Error())
+		return
+	}
+	i, seen := m.caused["Secret"+after.GetName()+"@"+after.GetResourceVersion()]
+	if !seen {
+		return // it changed nothing
+	}
+	set := m.timeline.before(i)[keyOf("StatefulSet", strings.TrimSuffix(after.GetName(), "-binding"))]
+	if set == nil || len(after.GetOwnerReferences()) != 1 || after.GetOwnerReferences()[0].UID != set.GetUID() {
+		m.violation(w, "tells how to get into what is not there")
+	}
+}
+
+// checkPatch wants a patch to be about metadata, and these fields of another part, alone.
+func (m *monitor) checkPatch(w *audit.Event, other string, may ...string) {
 	var patch map[string]map[string]any
 	if err := json.Unmarshal(w.RequestObject, &patch); err != nil {
 		m.violation(w, "has a body that is no patch of data: "+err.Error())
@@ -51,13 +79,13 @@ func (m *monitor) checkPatch(w *audit.Event, spec ...string) {
 	metadata := []string{"labels", "annotations", "uid", "resourceVersion"}
 	for part, fields := range patch {
 		for _, field := range slices.Sorted(maps.Keys(fields)) {
-			if part == "metadata" && slices.Contains(metadata, field) || part == "spec" && slices.Contains(spec, field) {
+			if part == "metadata" && slices.Contains(metadata, field) || part == other && slices.Contains(may, field) {
 				continue
 			}
 			m.violation(w, fmt.Sprintf("changes %s.%s of what belongs to the user", part, field))
 		}
 	}
-	if len(patch["metadata"]) == 0 || patch["metadata"]["uid"] == nil {
+	if patch["metadata"]["uid"] == nil && patch["metadata"]["resourceVersion"] == nil {
 		m.violation(w, "changes whatever has this name")
 	}
 }

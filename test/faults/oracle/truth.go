@@ -122,12 +122,25 @@ func applicationOf(o *unstructured.Unstructured) (application, bool) {
 			if name == "" {
 				name = s.Name + "-" + c.Name
 			}
-			app.parts = append(app.parts, part{name: name, selector: c.Name, renamedFrom: c.RenamedFrom, service: c.Service, stateful: c.Stateful, job: c.Job})
+			app.parts = append(app.parts, part{name: name, selector: c.Name, renamedFrom: c.RenamedFrom, service: c.Service, stateful: dataOf(c), job: c.Job})
 		}
 	default:
 		return app, false
 	}
 	return app, true
+}
+
+// dataOf is what has data of a component; a database is one server with one volume.
+func dataOf(c *appsapi.Component) *appsapi.StatefulComponent {
+	if c.Database == nil {
+		return c.Stateful
+	}
+	s := &appsapi.StatefulComponent{Storage: []appsapi.StorageSpec{{Name: "data", Size: c.Database.Storage.Size}}}
+	s.Image, s.Replicas, s.Ports = c.Database.Image, new(int32(1)), []appsapi.Port{{Port: 3306}}
+	if s.Image == "" {
+		s.Image = "mariadb:" + c.Database.Version
+	}
+	return s
 }
 
 func read[T any](o *unstructured.Unstructured) *T {

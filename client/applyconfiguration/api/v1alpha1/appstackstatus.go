@@ -89,6 +89,14 @@ func (b *AppStackStatusApplyConfiguration) WithRetained(values ...*RetainedApply
 	return b
 }
 
+// WithBinding sets the Binding field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Binding field is set to the value of the last call.
+func (b *AppStackStatusApplyConfiguration) WithBinding(value *SecretReferenceApplyConfiguration) *AppStackStatusApplyConfiguration {
+	b.StackStatusApplyConfiguration.Binding = value
+	return b
+}
+
 // WithCurrentRevision sets the CurrentRevision field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the CurrentRevision field is set to the value of the last call.

@@ -7,7 +7,8 @@ package v1alpha1
 //
 // Binding tells one component where another is reached: <PREFIX>_HOST is the
 // address of its Service, for example shop-api.shop.svc, and <PREFIX>_PORT its
-// first port.
+// first port. Of a database there are also <PREFIX>_USERNAME, _PASSWORD,
+// _DATABASE and _URI.
 type BindingApplyConfiguration struct {
 	// component that is reached.
 	Component *string `json:"component,omitempty"`

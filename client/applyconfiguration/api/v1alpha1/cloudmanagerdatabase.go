@@ -9,13 +9,16 @@ package v1alpha1
 type CloudManagerDatabaseApplyConfiguration struct {
 	// statefulSet is how it runs.
 	StatefulSet *CloudManagerStatefulSetApplyConfiguration `json:"statefulSet,omitempty"`
-	// rootPass is the root password that a new database gets. It is copied into
-	// the Secret of the database; everybody who may read this object can read it
-	// here, so rootPasswordSecretRef or neither is better.
+	// rootPass is the password of root. It is copied into the Secret of the
+	// database, and changing it changes it in the server. Everybody who may read
+	// this object can read it here, so rootPasswordSecretRef or neither is better.
 	RootPass *string `json:"rootPass,omitempty"`
-	// rootPasswordSecretRef is where the root password that a new database gets is
-	// copied from. With neither of the two it is generated.
+	// rootPasswordSecretRef is where the password of root is copied from; when it
+	// changes there, it is changed in the server. With neither of the two it is
+	// generated.
 	RootPasswordSecretRef *SecretKeyReferenceApplyConfiguration `json:"rootPasswordSecretRef,omitempty"`
+	// rotation says when generated passwords are replaced.
+	Rotation *DatabaseRotationApplyConfiguration `json:"rotation,omitempty"`
 }
 
 // CloudManagerDatabaseApplyConfiguration constructs a declarative configuration of the CloudManagerDatabase type for use with
@@ -45,5 +48,13 @@ func (b *CloudManagerDatabaseApplyConfiguration) WithRootPass(value string) *Clo
 // If called multiple times, the RootPasswordSecretRef field is set to the value of the last call.
 func (b *CloudManagerDatabaseApplyConfiguration) WithRootPasswordSecretRef(value *SecretKeyReferenceApplyConfiguration) *CloudManagerDatabaseApplyConfiguration {
 	b.RootPasswordSecretRef = value
+	return b
+}
+
+// WithRotation sets the Rotation field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rotation field is set to the value of the last call.
+func (b *CloudManagerDatabaseApplyConfiguration) WithRotation(value *DatabaseRotationApplyConfiguration) *CloudManagerDatabaseApplyConfiguration {
+	b.Rotation = value
 	return b
 }

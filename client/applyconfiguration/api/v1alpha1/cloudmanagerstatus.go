@@ -100,6 +100,14 @@ func (b *CloudManagerStatusApplyConfiguration) WithRetained(values ...*RetainedA
 	return b
 }
 
+// WithBinding sets the Binding field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Binding field is set to the value of the last call.
+func (b *CloudManagerStatusApplyConfiguration) WithBinding(value *SecretReferenceApplyConfiguration) *CloudManagerStatusApplyConfiguration {
+	b.StackStatusApplyConfiguration.Binding = value
+	return b
+}
+
 // WithCurrentRevision sets the CurrentRevision field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the CurrentRevision field is set to the value of the last call.

@@ -32,6 +32,8 @@ type ComponentApplyConfiguration struct {
 	// stateful is a service with volumes of its own: a StatefulSet, its claims
 	// and, with ports, a Service.
 	Stateful *StatefulComponentApplyConfiguration `json:"stateful,omitempty"`
+	// database is a MariaDB with a schema and an account.
+	Database *DatabaseComponentApplyConfiguration `json:"database,omitempty"`
 	// job is a program that runs to its end, once for every change of what is said
 	// here, or with a schedule again and again.
 	Job *JobComponentApplyConfiguration `json:"job,omitempty"`
@@ -111,6 +113,14 @@ func (b *ComponentApplyConfiguration) WithService(value *ServiceComponentApplyCo
 // If called multiple times, the Stateful field is set to the value of the last call.
 func (b *ComponentApplyConfiguration) WithStateful(value *StatefulComponentApplyConfiguration) *ComponentApplyConfiguration {
 	b.Stateful = value
+	return b
+}
+
+// WithDatabase sets the Database field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Database field is set to the value of the last call.
+func (b *ComponentApplyConfiguration) WithDatabase(value *DatabaseComponentApplyConfiguration) *ComponentApplyConfiguration {
+	b.Database = value
 	return b
 }
 

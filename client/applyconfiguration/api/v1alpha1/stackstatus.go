@@ -14,6 +14,9 @@ type StackStatusApplyConfiguration struct {
 	// retained is the data that is kept although no component wants it, and how
 	// to remove it.
 	Retained []RetainedApplyConfiguration `json:"retained,omitempty"`
+	// binding is the Secret that says how to get into the first database, once
+	// that lets somebody in.
+	Binding *SecretReferenceApplyConfiguration `json:"binding,omitempty"`
 	// currentRevision is the number under which the spec is remembered.
 	CurrentRevision *string `json:"currentRevision,omitempty"`
 	// healthyRevision is the last one with which everything was ready.
@@ -57,6 +60,14 @@ func (b *StackStatusApplyConfiguration) WithRetained(values ...*RetainedApplyCon
 		}
 		b.Retained = append(b.Retained, *values[i])
 	}
+	return b
+}
+
+// WithBinding sets the Binding field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Binding field is set to the value of the last call.
+func (b *StackStatusApplyConfiguration) WithBinding(value *SecretReferenceApplyConfiguration) *StackStatusApplyConfiguration {
+	b.Binding = value
 	return b
 }
 

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/holdfast-dev/holdfast/internal/database"
+)
+
+// desk is where databases are asked, with servers that answer when the test lets them.
+func newDesk(t *testing.T) (d *databases, asked chan database.Database, answer chan error, woken chan types.NamespacedName) {
+	t.Helper()
+	asked, answer, woken = make(chan database.Database, 4*visitsAt), make(chan error, 4*visitsAt), make(chan types.NamespacedName, 4*visitsAt)
+	d = newDatabases(&database.Keeper{}, func(app types.NamespacedName) { woken <- app })
+	d.visit = func(_ context.Context, db database.Database) (database.State, error) {
+		asked <- db
+		return database.State{Rotating: true}, <-answer
+	}
+	return d, asked, answer, woken
+}
+
+func TestDatabasesAreAskedApart(t *testing.T) {
+	d, asked, answer, woken := newDesk(t)
+	shop := visited{types.NamespacedName{Namespace: "a", Name: "shop"}, "db"}
+	one := question{pod: "1", versions: "1"}
+	now := time.Now()
+	if _, ok := d.ask(shop, one, database.Database{}, now); ok {
+		t.Error("there is an answer before anybody was asked")
+	}
+	<-asked
+	d.ask(shop, one, database.Database{}, now) // it is being asked
+	answer <- nil
+	if app := <-woken; app != shop.app {
+		t.Errorf("%s is woken", app)
+	}
+	if v, ok := d.ask(shop, one, database.Database{}, now); !ok || v.err != nil || !v.state.Rotating {
+		t.Errorf("got %+v, %v", v, ok)
+	}
+	if len(asked) > 0 {
+		t.Error("it is asked again although nothing has changed")
+	}
+	// Another question is asked, and the answer of the same server still counts.
+	other := one
+	other.versions = "2"
+	if _, ok := d.ask(shop, other, database.Database{}, now); !ok {
+		t.Error("a server is forgotten because a Secret has changed")
+	}
+	<-asked
+	answer <- errors.New("no")
+	<-woken
+	if v, ok := d.ask(shop, other, database.Database{}, now); !ok || v.err == nil {
+		t.Errorf("got %+v, %v", v, ok)
+	}
+	// What failed is tried again soon, and another server is another one.
+	d.ask(shop, other, database.Database{}, now.Add(2*visitRetry))
+	<-asked
+	answer <- nil
+	<-woken
+	other.pod = "2"
+	if _, ok := d.ask(shop, other, database.Database{}, now); ok {
+		t.Error("the answer of another server counts")
+	}
+	<-asked
+	answer <- nil
+	<-woken
+	d.forget(shop.app)
+	if len(d.known) > 0 {
+		t.Error("it is not forgotten")
+	}
+}
+
+// However many hang, nobody who asks waits.
+func TestHangingDatabasesKeepNobody(t *testing.T) {
+	d, _, answer, woken := newDesk(t)
+	begun := time.Now()
+	for i := range 3 * visitsAt {
+		d.ask(visited{types.NamespacedName{Name: "shop"}, string(rune('a' + i))}, question{pod: "1"}, database.Database{}, begun)
+	}
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("asking took %s", took)
+	}
+	for range 3 * visitsAt {
+		answer <- nil
+	}
+	for range 3 * visitsAt {
+		<-woken
+	}
+}
+
+// A database that was well is felt now and then, and whoever it belongs to is woken when it no longer is.
+func TestPulse(t *testing.T) {
+	d, asked, answer, woken := newDesk(t)
+	beats := make(chan error)
+	d.every, d.pulse = time.Millisecond, func(context.Context, database.Database, database.State) error { return <-beats }
+	shop := visited{types.NamespacedName{Namespace: "a", Name: "shop"}, "db"}
+	one := question{pod: "1"}
+	d.ask(shop, one, database.Database{}, time.Now())
+	<-asked
+	answer <- nil
+	<-woken
+	for range 3 {
+		beats <- nil
+	}
+	if len(woken) > 0 {
+		t.Error("somebody was woken although all is well")
+	}
+	beats <- errors.New("too many connections")
+	<-woken
+	d.ask(shop, one, database.Database{}, time.Now())
+	<-asked // it is visited at once
+	answer <- errors.New("too many connections")
+	<-woken
+	select {
+	case beats <- nil:
+		t.Error("a database that is not well is felt, where it is to be visited")
+	case <-time.After(50 * time.Millisecond):
+	}
+}
+
+// Only one pulse is taken, however often a database is visited.
+func TestOnePulse(t *testing.T) {
+	d, asked, answer, woken := newDesk(t)
+	beats := make(chan struct{}, 100)
+	d.every, d.pulse = 50*time.Millisecond, func(context.Context, database.Database, database.State) error {
+		beats <- struct{}{}
+		return nil
+	}
+	shop := visited{types.NamespacedName{Namespace: "a", Name: "shop"}, "db"}
+	for i := range 20 {
+		d.ask(shop, question{pod: "1", wants: fmt.Sprint(i)}, database.Database{}, time.Now())
+		<-asked
+		answer <- nil
+		<-woken
+	}
+	time.Sleep(300 * time.Millisecond)
+	if n := len(beats); n == 0 || n > 6 {
+		t.Errorf("%d pulses in 300 ms, with one every 50", n)
+	}
+}

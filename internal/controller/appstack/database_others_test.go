@@ -1,0 +1,97 @@
+package appstack_test
+
+import (
+	"strings"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+)
+
+func init() {
+	stories["database: that of another application is left alone"] = databaseOfAnother
+	stories["database: a job of the release before does not hold a password up"] = formerJob
+	stories["database: a server that never got ready may have written"] = halfUpgraded
+	stories["database: the component leaves between two sets"] = databaseLeavesBetween
+	behaviors["11.8-never"], behaviors["11.8-missing"] = podsim.NeverReady(), podsim.ImageNotFound()
+}
+
+// databaseOfAnother: two objects of one name, and one database.
+func databaseOfAnother(w *world) {
+	cm := &appsapi.CloudManager{ObjectMeta: w.meta("shop")}
+	w.decode(`
+spec:
+  front: {deployment: {image: "shop/front:1"}}
+  identity: {deployment: {image: "shop/identity:1"}}
+  db: {statefulSet: {image: "mariadb:11.8", name: shop-db, storage: {size: 1Gi}}}
+`, cm)
+	w.Expect(w.Create(w.Context(), cm)).To(Succeed())
+	w.BecomesReady(cm)
+	before, told := w.credentials("shop-db-auth").Data, w.credentials("shop-db-binding").Data
+	w.create(strings.Replace(withDatabase, "storage:", "rotation: {requestedAt: now}, database: other, storage:", 1))
+	w.Eventually(w.condition("Ready"), inTurn).Should(HavePrefix("False/"))
+	w.Consistently(func() any { return w.credentials("shop-db-auth").Data }, "3s").Should(Equal(before))
+	w.Expect(w.credentials("shop-db-binding").Data).To(Equal(told))
+	w.BecomesReady(cm)
+}
+
+// formerJob: what has run for an earlier spec is remembered, and its pods with it. They use nothing any more.
+func formerJob(w *world) {
+	w.create(withDatabase + `
+- name: migrate
+  bindings: [{component: db}]
+  job: {image: "shop/migrate:done"}
+`)
+	w.becomesReady()
+	w.editComponent("migrate", func(c *appsapi.Component) { c.Job.Args = []string{"again"} })
+	w.Eventually(func() int { return len(w.jobs("migrate")) }, inTurn).Should(Equal(2))
+	w.becomesReady()
+	before := w.hashes("db")
+	w.editComponent("db", func(c *appsapi.Component) { c.Database.Rotation.RequestedAt = "now" })
+	w.Eventually(func() []string { return w.hashes("db") }, inTurn).Should(And(HaveLen(1), Not(Equal(before))))
+	w.Eventually(w.onePassword, inTurn).Should(Succeed())
+}
+
+// halfUpgraded: whoever goes back while a newer server works on the files would have an older one open them.
+func halfUpgraded(w *world) {
+	w.create(strings.Replace(withDatabase, "11.8", "10.11", 1))
+	w.becomesReady()
+	image := func(tag, version string) {
+		w.editComponent("db", func(c *appsapi.Component) { c.Database.Image, c.Database.Version = "shop/mariadb:"+tag, version })
+	}
+	wrote := func() string { return w.claim("data-shop-db-0").Annotations[appsapi.AnnotationServerVersion] }
+	image("11.8-missing", "11.8")
+	w.Eventually(w.condition("Ready"), inTurn).Should(ContainSubstring("11.8-missing"))
+	image("10.11", "10.11")
+	w.becomesReady() // what never came has not written anything
+	w.Expect(wrote()).To(Equal("10.11.0"))
+
+	image("11.8-never", "11.8")
+	w.Eventually(wrote, inTurn).Should(Equal("11.8"))
+	image("10.11", "10.11")
+	w.Eventually(w.condition("Ready"), inTurn).Should(ContainSubstring("was written by MariaDB 11.8.0, and image shop/mariadb:10.11 is of the series 10.11"))
+	w.Expect(w.pod("shop-db-0").Spec.Containers[0].Image).To(Equal("shop/mariadb:11.8-never"))
+	image("11.8", "11.8")
+	w.becomesReady()
+}
+
+// databaseLeavesBetween: with the pods goes what told how to get in.
+func databaseLeavesBetween(w *world) {
+	w.create(withDatabase)
+	w.becomesReady()
+	w.edit(func(s *appsapi.AppStackSpec) { s.Suspend = true })
+	w.Eventually(w.condition("Ready"), inTurn).Should(HavePrefix("True/Suspended: "))
+	w.Expect(w.Delete(w.Context(), w.set("shop-db"), client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
+	w.Eventually(func() any { return w.set("shop-db") }, "30s").Should(BeNil())
+	w.edit(func(s *appsapi.AppStackSpec) {
+		s.Suspend, s.Components = false, s.Components[1:]
+		s.Components[0].Bindings = nil
+	})
+	w.Eventually(func() *corev1.Pod { return w.pod("shop-db-0") }, inTurn).Should(BeNil())
+	w.Eventually(func() *corev1.Secret { return w.credentials("shop-db-binding") }, inTurn).Should(BeNil())
+	w.Expect(w.credentials("shop-db-auth")).NotTo(BeNil())
+}

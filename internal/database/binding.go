@@ -1,0 +1,115 @@
+package database
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/mariadb"
+)
+
+// bindingType says to others that know the convention what is in the Secret.
+const bindingType = corev1.SecretType("servicebinding.io/mysql")
+
+// bindingPassword is a key of a binding, as the convention has it.
+const bindingPassword = "password"
+
+// content is what those who use the database are told.
+func (d Database) content(password string) map[string][]byte {
+	port := strconv.Itoa(mariadb.Port)
+	uri := url.URL{Scheme: "mysql", User: url.UserPassword(d.Schema, password), Host: net.JoinHostPort(d.Host, port), Path: "/" + d.Schema}
+	out := map[string][]byte{}
+	for k, v := range map[string]string{
+		"type": "mysql", "provider": "mariadb", "host": d.Host, "port": port,
+		"username": d.Schema, bindingPassword: password, "database": d.Schema, "uri": uri.String(),
+	} {
+		out[k] = []byte(v)
+	}
+	return out
+}
+
+// wrong stands for a binding that has to be written whatever its password is.
+const wrong = "\x00"
+
+// told is the password that they are told now, and the version of what tells it.
+func (k *Keeper) told(ctx context.Context, d Database) (password, version string, err error) {
+	var live corev1.Secret
+	err = k.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Binding}, &live)
+	if apierrors.IsNotFound(err) {
+		return wrong, "", nil
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("get Secret %s/%s: %w", d.Namespace, d.Binding, err)
+	}
+	if live.Type != bindingType || !d.isOurs(&live) {
+		return "", "", &Refusal{Reason: appsapi.ReasonBindingConflict, Why: fmt.Sprintf("Secret %s/%s, which is to say how to get in, exists and is not Holdfast's (type %s). Delete it, or choose another resourceName",
+			d.Namespace, d.Binding, live.Type)}
+	}
+	password = string(live.Data[bindingPassword])
+	for key, value := range d.content(password) { // others may have added to it
+		if !bytes.Equal(live.Data[key], value) {
+			return wrong, "", nil
+		}
+	}
+	if !slices.ContainsFunc(live.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == *d.Owner.UID }) {
+		stays, err := k.ownerStays(ctx, d)
+		if err != nil || stays { // its set was made anew
+			return wrong, "", err
+		}
+	}
+	return password, live.ResourceVersion, nil
+}
+
+// ownerStays says whether what the binding is to belong to is there, and not about to go. What belongs to
+// something that is gone is deleted by Kubernetes.
+func (k *Keeper) ownerStays(ctx context.Context, d Database) (bool, error) {
+	owner := &metav1.PartialObjectMetadata{}
+	owner.SetGroupVersionKind(schema.FromAPIVersionAndKind(*d.Owner.APIVersion, *d.Owner.Kind))
+	err := k.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: *d.Owner.Name}, owner)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get %s %s/%s: %w", *d.Owner.Kind, d.Namespace, *d.Owner.Name, err)
+	}
+	return owner.UID == *d.Owner.UID && owner.DeletionTimestamp == nil, nil
+}
+
+// isOurs says whether a binding was made by us, for this application.
+func (d Database) isOurs(live *corev1.Secret) bool {
+	for _, label := range []string{appsapi.LabelManagedBy, appsapi.LabelInstance, appsapi.LabelOwnerKind} {
+		if live.Labels[label] != d.Labels[label] {
+			return false
+		}
+	}
+	return true
+}
+
+// bind tells those who use the database.
+func (k *Keeper) bind(ctx context.Context, d Database, password string) error {
+	stays, err := k.ownerStays(ctx, d)
+	if err != nil {
+		return err
+	}
+	if !stays {
+		return fmt.Errorf("%s %s/%s is being made anew", *d.Owner.Kind, d.Namespace, *d.Owner.Name)
+	}
+	secret := corev1ac.Secret(d.Binding, d.Namespace).WithLabels(d.Labels).WithOwnerReferences(d.Owner).
+		WithType(bindingType).WithData(d.content(password))
+	if err := k.Writer.Apply(ctx, secret, client.FieldOwner(appsapi.FieldManager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("apply Secret %s/%s: %w", d.Namespace, d.Binding, err)
+	}
+	return nil
+}

@@ -1,0 +1,353 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/mariadb"
+	"github.com/holdfast-dev/holdfast/internal/mariadb/session"
+	"github.com/holdfast-dev/holdfast/internal/own"
+	"github.com/holdfast-dev/holdfast/internal/password"
+	"github.com/holdfast-dev/holdfast/internal/rotation"
+)
+
+// Database is what has to be known of a database to keep it.
+type Database struct {
+	Namespace string
+	// Address is where the operator reaches the server, and Host where everybody else does.
+	Address, Host string
+	// Secret has the passwords, and Binding says how to get in.
+	Secret, Binding string
+	// Labels and Owner are those of the binding.
+	Labels map[string]string
+	Owner  *metav1ac.OwnerReferenceApplyConfiguration
+	// Schema is also the name of the account.
+	Schema string
+	// Root and User say where declared passwords come from; of others Value and SecretRef are
+	// empty.
+	Root, User appsapi.Credential
+	Rotation   appsapi.DatabaseRotation
+	// Opened says that somebody of ours got in before, whenever that was.
+	Opened bool
+	// Known is the version of the binding that everybody knows who uses the database; "" when
+	// somebody was told something else.
+	Known string
+}
+
+// Wants is equal for what is kept in the same way.
+func (d Database) Wants() string {
+	days := int32(0)
+	if d.Rotation.EveryDays != nil {
+		days = *d.Rotation.EveryDays
+	}
+	declared := func(c appsapi.Credential) string {
+		if c.SecretRef != nil {
+			return c.SecretRef.Name + "/" + c.SecretRef.Key
+		}
+		return mariadb.Hash(c.Value)
+	}
+	return fmt.Sprintf("%s %s %d %s %s", d.Schema, d.Rotation.RequestedAt, days, declared(d.Root), declared(d.User))
+}
+
+// State is what a visit has found.
+type State struct {
+	Version mariadb.Version
+	// Rotating says that a password is on its way to another one, and waits for those who use it.
+	Rotating bool
+	// Full says that nobody gets in any more but the operator.
+	Full bool
+	// NextRotation is when the next one is due; zero when none is.
+	NextRotation time.Time
+	// Binding is the version of the Secret that tells how to get in.
+	Binding string
+	// password is that of the account.
+	password string
+}
+
+// Keeper visits databases.
+type Keeper struct {
+	// Reader asks the API server itself.
+	Reader client.Reader
+	Writer client.Client
+	Clock  clock.PassiveClock
+	// after is called after every step; tests are killed there.
+	after func(rotation.Step)
+}
+
+// Refusal is why a database is not right and cannot be made right by us.
+type Refusal struct{ Reason, Why string }
+
+func (r *Refusal) Error() string { return r.Why }
+
+// maxSteps is more than two accounts can take; what needs more goes round in circles.
+const maxSteps = 24
+
+// Visit makes a database right, as far as that is possible now.
+func (k *Keeper) Visit(ctx context.Context, d Database) (State, error) {
+	for range maxSteps {
+		state, step, err := k.step(ctx, d)
+		switch {
+		case apierrors.IsConflict(err):
+			continue // somebody else has written; look again
+		case err != nil || step == rotation.Rest || step == rotation.Await:
+			return state, err
+		}
+		if k.after != nil {
+			k.after(step)
+		}
+	}
+	return State{}, fmt.Errorf("the accounts of the database on %s do not come to rest after %d steps", d.Host, maxSteps)
+}
+
+// Pulse says whether a server that was right still lets its application in. It costs one login, and
+// nothing of the API server.
+func (k *Keeper) Pulse(ctx context.Context, d Database, was State) error {
+	l := session.Login{Address: (&server{address: d.Address}).at(mariadb.Port), User: d.Schema, Password: was.password, Schema: d.Schema}
+	open, err := l.Opens(ctx)
+	if err == nil && !open {
+		return fmt.Errorf("the database on %s does not let %s in any more", d.Host, d.Schema)
+	}
+	return err
+}
+
+// account is one of the two, with what is declared about it.
+type account struct {
+	key, user string
+	declared  appsapi.Credential
+	// version is that of what tells others about it.
+	version string
+	rotation.Account
+}
+
+// step looks at everything, and does the one thing that comes next.
+func (k *Keeper) step(ctx context.Context, d Database) (State, rotation.Step, error) {
+	s, err := k.read(ctx, d)
+	if err != nil {
+		return State{}, "", err
+	}
+	at := &server{address: d.Address}
+	root, user, err := k.accounts(ctx, d, s, at)
+	if err != nil {
+		return State{}, "", err
+	}
+	state := State{Rotating: user.Pending != "" || root.Pending != "", Full: at.full, Binding: user.version, password: user.Password}
+	if e := d.Rotation.EveryDays; e != nil && (root.Wanted == "" || user.Wanted == "") {
+		state.NextRotation = s.rotated().AddDate(0, 0, int(*e))
+	}
+	switch {
+	case root.Password == "" && root.Pending == "":
+		lost := own.Lost(desired.Owner{Namespace: d.Namespace}, d.Secret, root.key)
+		return state, "", &Refusal{Reason: appsapi.ReasonCredentialsLost, Why: lost.Why}
+	case !root.Opens && !root.PendingOpens:
+		// A reset sets what is stored now, and not what was stored when somebody still got in.
+		if err := k.complete(ctx, s); err != nil {
+			return state, "", err
+		}
+		return state, "", lockedOut(d)
+	}
+	if mended, err := k.mend(ctx, s, at, user); mended || err != nil {
+		return state, rotation.Remember, err
+	}
+	in, err := at.asRoot(ctx, root.Password, root.Pending)
+	if err != nil {
+		return state, "", err
+	}
+	defer in.Close()
+	if state.Version, err = in.Version(ctx); err != nil {
+		return state, "", err
+	}
+	user.OneOnly, root.OneOnly = !state.Version.TwoPasswords(), !state.Version.TwoPasswords()
+	var due []*account
+	for _, a := range []*account{root, user} {
+		switch step := rotation.Next(a.Account); step {
+		case rotation.Rest:
+		case rotation.Remember:
+			due = append(due, a)
+		default:
+			return state, step, k.do(ctx, d, s, in, a, step)
+		}
+	}
+	if len(due) > 0 { // at once: a request is for both, and is heard once
+		return state, rotation.Remember, k.remember(ctx, d, s, due)
+	}
+	return state, rotation.Rest, k.complete(ctx, s)
+}
+
+// mend stores a password for the account where there is none, or none that opens: the one that those know who
+// use it, as long as that opens; what was stored instead is what it is to become.
+func (k *Keeper) mend(ctx context.Context, s stored, at *server, user *account) (mended bool, err error) {
+	if user.Pending != "" || user.Opens {
+		return false, nil
+	}
+	toldOpens := false
+	if user.Told != "" && user.Told != wrong {
+		if toldOpens, err = at.opens(ctx, user.user, user.Told, user.user); err != nil {
+			return false, err
+		}
+	}
+	switch {
+	case toldOpens:
+		s.adopt(user.key, user.Told)
+	case user.Password == "":
+		s.adopt(user.key, password.New())
+	default:
+		return false, nil
+	}
+	return true, k.write(ctx, s)
+}
+
+// remember writes down what accounts are to get.
+func (k *Keeper) remember(ctx context.Context, d Database, s stored, accounts []*account) error {
+	for _, a := range accounts {
+		next := a.Wanted
+		if next == "" {
+			next = password.New()
+			s.note(d.Rotation.RequestedAt, k.Clock.Now())
+		}
+		s.remember(a.key, next)
+	}
+	return k.write(ctx, s)
+}
+
+// read is the Secret as it is now.
+func (k *Keeper) read(ctx context.Context, d Database) (stored, error) {
+	var secret corev1.Secret
+	if err := k.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Secret}, &secret); err != nil {
+		return stored{}, fmt.Errorf("get Secret %s/%s: %w", d.Namespace, d.Secret, err)
+	}
+	return stored{Secret: &secret, before: secret.DeepCopy()}, nil
+}
+
+// accounts are root's and the application's, as they are stored, declared and taken.
+func (k *Keeper) accounts(ctx context.Context, d Database, s stored, at *server) (root, user *account, err error) {
+	due := s.due(d.Rotation.RequestedAt, d.Rotation.EveryDays, k.Clock.Now())
+	root = &account{key: mariadb.KeyRootPassword, user: session.Root, declared: d.Root}
+	user = &account{key: mariadb.KeyPassword, user: d.Schema, declared: d.User}
+	for _, a := range []*account{root, user} {
+		a.Password, a.Pending = s.password(a.key), s.pending(a.key)
+		if a.Wanted, err = k.declared(ctx, d, a.declared); err != nil {
+			return nil, nil, err
+		}
+		a.Due = due && a.Wanted == ""
+		schema := ""
+		if a == user {
+			schema = d.Schema
+		}
+		if a.Opens, err = at.opens(ctx, a.user, a.Password, schema); err != nil {
+			return nil, nil, err
+		}
+		if a.PendingOpens, err = at.opens(ctx, a.user, a.Pending, schema); err != nil {
+			return nil, nil, err
+		}
+	}
+	user.Told, user.version, err = k.told(ctx, d)
+	user.Rolled = user.version != "" && user.version == d.Known
+	return root, user, err
+}
+
+// declared is the password that somebody wants an account to have; "" when nobody says.
+func (k *Keeper) declared(ctx context.Context, d Database, c appsapi.Credential) (string, error) {
+	if c.Value != "" || c.SecretRef == nil {
+		return c.Value, nil
+	}
+	var source corev1.Secret
+	err := k.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: c.SecretRef.Name}, &source)
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("get Secret %s/%s: %w", d.Namespace, c.SecretRef.Name, err)
+	}
+	password := string(source.Data[c.SecretRef.Key])
+	if err != nil || password == "" {
+		return "", &Refusal{Reason: appsapi.ReasonCredentialsMissing, Why: fmt.Sprintf("Secret %s/%s, from which the password is taken, has nothing under the key %q; the password stays what it was. Add it",
+			d.Namespace, c.SecretRef.Name, c.SecretRef.Key)}
+	}
+	return password, nil
+}
+
+// do is one step: one write to the API server, or one statement to the server.
+func (k *Keeper) do(ctx context.Context, d Database, s stored, in *session.Session, a *account, step rotation.Step) error {
+	switch step {
+	case rotation.Turn:
+		s.turn(a.key)
+		return k.write(ctx, s)
+	case rotation.Forget:
+		s.forget(a.key)
+		return k.write(ctx, s)
+	case rotation.Both:
+		if err := k.ensure(ctx, d, in, a, mariadb.Hash(a.Password)); err != nil {
+			return err
+		}
+		return in.SetPasswords(ctx, a.user, mariadb.Hash(a.Password), mariadb.Hash(a.Pending))
+	case rotation.One:
+		return k.one(ctx, d, in, a)
+	case rotation.Bind:
+		return k.bind(ctx, d, a.Final())
+	case rotation.Rest, rotation.Await, rotation.Remember:
+	}
+	return nil
+}
+
+// one makes an account take one password.
+func (k *Keeper) one(ctx context.Context, d Database, in *session.Session, a *account) error {
+	hash := mariadb.Hash(a.Final())
+	if err := k.ensure(ctx, d, in, a, hash); err != nil {
+		return err
+	}
+	return in.SetPasswords(ctx, a.user, hash)
+}
+
+// ensure makes the application's account if there is none, and gives it its rights: a volume may be older
+// than it, or come from somewhere else.
+func (k *Keeper) ensure(ctx context.Context, d Database, in *session.Session, a *account, hash string) error {
+	if a.user != d.Schema {
+		return nil
+	}
+	return in.EnsureAccount(ctx, a.user, d.Schema, hash)
+}
+
+// complete adds to the Secret what pods are shown.
+func (k *Keeper) complete(ctx context.Context, s stored) error {
+	root, user := s.complete(mariadb.KeyRootPassword), s.complete(mariadb.KeyPassword)
+	if !root && !user {
+		return nil
+	}
+	return k.write(ctx, s)
+}
+
+func (k *Keeper) write(ctx context.Context, s stored) error {
+	err := k.Writer.Patch(ctx, s.Secret, client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(appsapi.FieldManager))
+	if err == nil || apierrors.IsConflict(err) {
+		return err
+	}
+	return fmt.Errorf("update Secret %s/%s: %w", s.Namespace, s.Name, err)
+}
+
+func lockedOut(d Database) error {
+	why := "somebody has changed it in the server. Put the right one under the key " + mariadb.KeyRootPassword + ", or have it reset"
+	if !d.Opened {
+		why = "it has never let us in, so its first start was interrupted, or the volume is that of another database. " +
+			"Put the right password under the key " + mariadb.KeyRootPassword + ", or have this one set"
+	}
+	return &Refusal{Reason: appsapi.ReasonCredentialsMismatch, Why: fmt.Sprintf(
+		"No password in Secret %s/%s opens the database as root: %s, which restarts the server once: kubectl annotate secret %s -n %s --overwrite %s=$(date +%%s)",
+		d.Namespace, d.Secret, why, d.Secret, d.Namespace, appsapi.AnnotationResetCredentials)}
+}
+
+// Trouble is what keeps a visit from being made; "" when it was made, or refused.
+func Trouble(err error) session.Trouble {
+	var refused *Refusal
+	var status apierrors.APIStatus
+	if err == nil || errors.As(err, &refused) || errors.As(err, &status) {
+		return ""
+	}
+	return session.TroubleOf(err)
+}

@@ -1,0 +1,73 @@
+package datamatrix
+
+import (
+	"fmt"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/mariadb"
+	"github.com/holdfast-dev/holdfast/internal/testutil/sqlsim"
+	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
+)
+
+func (p *player) databaseSpec() appsapi.Component {
+	db := &appsapi.DatabaseComponent{Version: "11.8", Storage: appsapi.DatabaseStorage{
+		ClassName: &p.class, Size: *resource.NewQuantity(p.size<<20, resource.BinarySI),
+	}}
+	if p.restarts > 0 {
+		db.Update.RestartedAt = fmt.Sprint(p.restarts)
+	}
+	return appsapi.Component{Name: p.name, RenamedFrom: p.was, Database: db}
+}
+
+// binding is what those are told who are bound to the database.
+func (p *player) binding() *corev1.Secret {
+	set := setIn(p.eye.State())
+	if set == nil {
+		return nil
+	}
+	return stage.Find(p.World, &corev1.Secret{ObjectMeta: p.meta(set.Name + "-binding")})
+}
+
+// write adds rows, as somebody who is bound.
+func (p *player) write() {
+	p.Helper()
+	if !p.database || !p.present {
+		return
+	}
+	binding := p.binding()
+	p.Expect(binding).NotTo(BeNil(), "nobody is told how to get in")
+	p.volume().Write(string(binding.Data["database"]), 17)
+	p.rows = 17
+}
+
+func (p *player) volume() *sqlsim.Volume {
+	p.Helper()
+	set := setIn(p.eye.State())
+	p.Expect(set).NotTo(BeNil())
+	pod := stage.Find(p.World, &corev1.Pod{ObjectMeta: p.meta(set.Name + "-0")})
+	p.Expect(pod).NotTo(BeNil())
+	volume := p.Databases.Volume(p.Context(), pod)
+	p.Expect(volume).NotTo(BeNil())
+	return volume
+}
+
+// sameRows sees that those who are bound find the rows that there were, with the password that they are
+// told. While something is refused there is nothing to be found.
+func (p *player) sameRows() {
+	p.Helper()
+	if !p.database || !p.present || p.password != "" {
+		return
+	}
+	binding := p.binding()
+	p.Expect(binding).NotTo(BeNil(), "nobody is told how to get in")
+	user, schema := string(binding.Data["username"]), string(binding.Data["database"])
+	volume := p.volume()
+	p.Expect(volume.Rows(schema)).To(Equal(p.rows), "rows of %s", schema)
+	p.Expect(volume.Hashes(user)).To(Equal([]string{mariadb.Hash(string(binding.Data["password"]))}), "the password of %s", user)
+	stored := stage.Find(p.World, &corev1.Secret{ObjectMeta: p.meta(setIn(p.eye.State()).Name + "-auth")})
+	p.Expect(volume.Hashes("root")).To(Equal([]string{mariadb.Hash(string(stored.Data["root-password"]))}), "the password of root")
+}
