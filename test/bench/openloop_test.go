@@ -20,6 +20,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/internal/testutil/sqlsim"
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
@@ -196,7 +197,9 @@ func liveStage(t *testing.T) *stage {
 	t.Helper()
 	s := newStage(t, controlplane.Options{})
 	s.countCalls(operator.User)
-	s.op = operator.Start(t, s.plane, operator.Options{Fast: true})
+	_, toDatabases, err := sqlsim.Play(t.Context(), s.plane.Config)
+	s.must(err)
+	s.op = operator.Start(t, s.plane, operator.Options{Fast: true, Env: []string{toDatabases}})
 	time.Sleep(calm)
 	return s
 }

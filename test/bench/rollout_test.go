@@ -57,7 +57,8 @@ func rollingOut(t *testing.T, size liveSize) []results.Figure {
 		out = append(out, took.figures("P10", fmt.Sprintf("%s ready to %s created", e.needed, e.needing))...)
 		all, violations = append(all, took...), violations+wrong
 	}
-	note := fmt.Sprintf("%d CloudManagers at %d/s, pods ready after %s", size.rollouts, rolloutsPerSecond, podTime)
+	note := fmt.Sprintf("%d CloudManagers at %d/s, pods ready after %s; between db and identity the operator makes accounts on the server, which is played, "+
+		"and writes the binding", size.rollouts, rolloutsPerSecond, podTime)
 	return append(out,
 		results.Figure{Row: "P10", Name: "overhead per edge, p50", Got: all.at(0.50), Unit: "ms", Note: note}.AtMost(50, 10).DisturbedBy(others),
 		results.Figure{Row: "P10", Name: "overhead per edge, p99", Got: all.at(0.99), Unit: "ms", Note: note}.AtMost(50, 50).DisturbedBy(others),
