@@ -128,11 +128,12 @@ data-matrix: assets ## Do everything to data after everything else; writes the t
 	go test -count=1 -v -timeout 30m ./test/datamatrix -all -report
 
 # What is promised of databases beyond what CI looks at: real servers of every version, real probes, and time to wait.
-ROTATIONS ?= 200
+ROTATIONS ?= 500
 TIMES ?= 10
 .PHONY: test-db
 test-db: images build dist ## Rotate, fill, kill, lose and hang databases, with real servers (40 minutes, needs root)
-	go test -count=1 -v -timeout 40m ./internal/rotation ./internal/mariadb/... ./internal/database -rotations=$(ROTATIONS)
+	go test -count=1 -v ./internal/rotation ./internal/mariadb/...
+	go test -count=1 -v -timeout 40m ./internal/database -rotations=$(ROTATIONS)
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/datamatrix -run TestDatabases -all
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/database
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/e2e -run 'TestDatabase|TestJourneys/DatabasePage'

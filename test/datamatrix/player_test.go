@@ -295,6 +295,8 @@ func (p *player) lacks(s watcher.State) string {
 		return "" // nothing is touched before it is back
 	case set == nil || set.Status.ReadyReplicas != 1 || set.Status.ObservedGeneration != set.Generation:
 		return "its pod is not ready"
+	case p.database && p.bindingIn(s) == nil: // which Ready does not wait for while something is refused
+		return "nobody is told how to get in"
 	case claim.Labels[appsapi.LabelComponent] != p.name, claim.Labels[appsapi.LabelOwnerUID] != string(p.uid), claim.Labels[appsapi.LabelRetained] != "":
 		return fmt.Sprintf("the claim says that it is of something else: %v", claim.Labels)
 	case len(stack.Status.Retained) > 0:

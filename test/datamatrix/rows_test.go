@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 	"github.com/holdfast-dev/holdfast/internal/testutil/sqlsim"
 	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
+	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
 func (p *player) databaseSpec() appsapi.Component {
@@ -23,13 +24,13 @@ func (p *player) databaseSpec() appsapi.Component {
 	return appsapi.Component{Name: p.name, RenamedFrom: p.was, Database: db}
 }
 
-// binding is what those are told who are bound to the database.
-func (p *player) binding() *corev1.Secret {
-	set := setIn(p.eye.State())
+// bindingIn is what those are told who are bound to the database.
+func (p *player) bindingIn(s watcher.State) *corev1.Secret {
+	set := setIn(s)
 	if set == nil {
 		return nil
 	}
-	return stage.Find(p.World, &corev1.Secret{ObjectMeta: p.meta(set.Name + "-binding")})
+	return typed[corev1.Secret](s.Get(secrets, p.NS+"/"+set.Name+"-binding"))
 }
 
 // write adds rows, as somebody who is bound.
@@ -38,7 +39,7 @@ func (p *player) write() {
 	if !p.database || !p.present {
 		return
 	}
-	binding := p.binding()
+	binding := p.bindingIn(p.eye.State())
 	p.Expect(binding).NotTo(BeNil(), "nobody is told how to get in")
 	p.volume().Write(string(binding.Data["database"]), 17)
 	p.rows = 17
@@ -62,7 +63,7 @@ func (p *player) sameRows() {
 	if !p.database || !p.present || p.password != "" {
 		return
 	}
-	binding := p.binding()
+	binding := p.bindingIn(p.eye.State())
 	p.Expect(binding).NotTo(BeNil(), "nobody is told how to get in")
 	user, schema := string(binding.Data["username"]), string(binding.Data["database"])
 	volume := p.volume()
