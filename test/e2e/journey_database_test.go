@@ -91,7 +91,11 @@ func (d disturbance) happens(t *testing.T, rows *ledger, round int) noticed {
 const dbNS = "e2e-database"
 
 var disturbances = []disturbance{
-	{name: "the operator is killed", do: func(t *testing.T, g *WithT, _ int) {
+	{name: "the operator is killed", do: func(t *testing.T, g *WithT, round int) {
+		if round > 1 { // a program that crashes again and again is made to wait for minutes by the node; a new pod is not
+			kubectl(t, "-n", "holdfast-system", "delete", "pod", "-l", "app.kubernetes.io/component=operator")
+			kubectl(t, "-n", "holdfast-system", "rollout", "status", "deployment/holdfast-operator", "--timeout=60s")
+		}
 		state := func() string {
 			return kubectl(t, "-n", "holdfast-system", "get", "pods", "-l", "app.kubernetes.io/component=operator", "-o",
 				"jsonpath={.items[0].status.containerStatuses[0].restartCount} {.items[0].status.containerStatuses[0].ready}")
