@@ -71,9 +71,13 @@ func (r *reconciler[T]) consult(ctx context.Context, app T, owner desired.Owner,
 			out[c.Name] = starting(c, pods)
 			continue
 		}
-		rolled, err := r.rolled(ctx, owner, o, c, r.databases.rotating(visited{who, c.Name}))
-		if err != nil {
-			return nil, err
+		// Nothing else depends on who knows what. An operator that has just started learns from its first visit
+		// whether a password is being replaced.
+		rolled := false
+		if r.databases.rotating(visited{who, c.Name}) {
+			if rolled, err = r.rolled(ctx, owner, o, c); err != nil {
+				return nil, err
+			}
 		}
 		db := databaseOf(owner, c, set, server)
 		if rolled {

@@ -183,12 +183,12 @@ func (d *databases) silence(who visited) {
 	}
 }
 
-// rotating says whether a password was on its way to another one when a database was last visited, or may have been.
+// rotating says whether a password was on its way to another one when a database was last visited.
 func (d *databases) rotating(who visited) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v := d.known[who.app][who.component]
-	return v == nil || !v.answered || v.err != nil || v.state.Rotating
+	return v != nil && v.state.Rotating
 }
 
 // keep forgets the databases that an application no longer has.

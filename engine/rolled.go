@@ -16,14 +16,14 @@ import (
 )
 
 // rolled says whether nobody is left who may know an older password of a database than the one that the binding
-// says now. Whoever cannot be known to know the new one counts as somebody who does not. While a password is
-// replaced, pods are asked for at the API server itself: two caches do not show the same moment.
-func (r *reconciler[T]) rolled(ctx context.Context, owner desired.Owner, o *observed, c desired.Component, rotating bool) (bool, error) {
+// says now. Whoever cannot be known to know the new one counts as somebody who does not. Pods are asked for at the
+// API server itself, since two caches do not show the same moment; that may take it a tenth of a second.
+func (r *reconciler[T]) rolled(ctx context.Context, owner desired.Owner, o *observed, c desired.Component) (bool, error) {
 	for _, user := range o.components {
 		if !slices.Contains(user.BoundTo, c.Name) {
 			continue
 		}
-		done, err := r.userRolled(ctx, owner, o, user, rotating)
+		done, err := r.userRolled(ctx, owner, o, user)
 		if err != nil || !done {
 			return false, err
 		}
@@ -35,7 +35,7 @@ func (r *reconciler[T]) rolled(ctx context.Context, owner desired.Owner, o *obse
 			continue
 		}
 		if workload := live.GetLabels()[appsapi.LabelWorkload]; workload != "" {
-			pods, err := r.podsOf(ctx, owner.Namespace, workload, rotating)
+			pods, err := r.podsOf(ctx, owner.Namespace, workload)
 			if err != nil || len(pods) > 0 {
 				return false, err
 			}
@@ -45,8 +45,8 @@ func (r *reconciler[T]) rolled(ctx context.Context, owner desired.Owner, o *obse
 }
 
 // userRolled says that of one component that is bound.
-func (r *reconciler[T]) userRolled(ctx context.Context, owner desired.Owner, o *observed, user desired.Component, rotating bool) (bool, error) {
-	pods, err := r.podsOf(ctx, owner.Namespace, user.WorkloadID, rotating)
+func (r *reconciler[T]) userRolled(ctx context.Context, owner desired.Owner, o *observed, user desired.Component) (bool, error) {
+	pods, err := r.podsOf(ctx, owner.Namespace, user.WorkloadID)
 	if err != nil {
 		return false, err
 	}
@@ -69,25 +69,20 @@ func (o *observed) hasWorkload(id desired.ID) bool {
 	return slices.ContainsFunc(o.components, func(c desired.Component) bool { return c.Workload == id })
 }
 
-// podsOf are the pods of a workload that have not ended, from the cache or as they are now.
-func (r *reconciler[T]) podsOf(ctx context.Context, namespace, workload string, now bool) ([]*corev1.Pod, error) {
-	ended := func(p *corev1.Pod) bool {
-		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-	}
-	if !now {
-		pods, err := r.pods(ctx, namespace, desired.Component{WorkloadID: workload})
-		return slices.DeleteFunc(pods, ended), err
-	}
+// podsOf are the pods of a workload that have not ended, as they are now.
+func (r *reconciler[T]) podsOf(ctx context.Context, namespace, workload string) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	err := r.live.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{appsapi.LabelManagedBy: appsapi.ManagedBy, appsapi.LabelWorkload: workload})
 	if err != nil {
 		return nil, fmt.Errorf("list pods of %s in namespace %s: %w", workload, namespace, err)
 	}
-	pods := make([]*corev1.Pod, len(list.Items))
+	var out []*corev1.Pod
 	for i := range list.Items {
-		pods[i] = &list.Items[i]
+		if p := &list.Items[i]; p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			out = append(out, p)
+		}
 	}
-	return slices.DeleteFunc(pods, ended), nil
+	return out, nil
 }
 
 // runs says whether the pods of something end by themselves.

@@ -97,19 +97,19 @@ func (d Database) isOurs(live *corev1.Secret) bool {
 	return true
 }
 
-// bind tells those who use the database.
-func (k *Keeper) bind(ctx context.Context, d Database, password string) error {
+// bind tells those who use the database, and returns the version of what tells it.
+func (k *Keeper) bind(ctx context.Context, d Database, password string) (version string, err error) {
 	stays, err := k.ownerStays(ctx, d)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if !stays {
-		return fmt.Errorf("%s %s/%s is being made anew", *d.Owner.Kind, d.Namespace, *d.Owner.Name)
+		return "", fmt.Errorf("%s %s/%s is being made anew", *d.Owner.Kind, d.Namespace, *d.Owner.Name)
 	}
 	secret := corev1ac.Secret(d.Binding, d.Namespace).WithLabels(d.Labels).WithOwnerReferences(d.Owner).
 		WithType(bindingType).WithData(d.content(password))
 	if err := k.Writer.Apply(ctx, secret, client.FieldOwner(appsapi.FieldManager), client.ForceOwnership); err != nil {
-		return fmt.Errorf("apply Secret %s/%s: %w", d.Namespace, d.Binding, err)
+		return "", fmt.Errorf("apply Secret %s/%s: %w", d.Namespace, d.Binding, err)
 	}
-	return nil
+	return *secret.ResourceVersion, nil // which the answer has put there
 }

@@ -174,7 +174,14 @@ func (k *Keeper) step(ctx context.Context, d Database) (State, rotation.Step, er
 		case rotation.Remember:
 			due = append(due, a)
 		default:
-			return state, step, k.do(ctx, d, s, in, a, step)
+			if err := k.do(ctx, d, s, in, a, step); err != nil || step != rotation.Bind {
+				return state, step, err
+			}
+			// Who was told, and has nothing else to do, need not be looked at again: somebody waits for it.
+			a.Told, state.Binding = a.Final(), a.version
+			if len(due) > 0 || rotation.Next(a.Account) != rotation.Rest {
+				return state, step, nil
+			}
 		}
 	}
 	if len(due) > 0 { // at once: a request is for both, and is heard once
@@ -290,7 +297,9 @@ func (k *Keeper) do(ctx context.Context, d Database, s stored, in *session.Sessi
 	case rotation.One:
 		return k.one(ctx, d, in, a)
 	case rotation.Bind:
-		return k.bind(ctx, d, a.Final())
+		var err error
+		a.version, err = k.bind(ctx, d, a.Final())
+		return err
 	case rotation.Rest, rotation.Await, rotation.Remember:
 	}
 	return nil

@@ -124,6 +124,9 @@ func TestAccountIsMade(t *testing.T) {
 	if state.Version.Series() != "11.8" || state.Rotating {
 		t.Errorf("got %+v", state)
 	}
+	if h.roll(); state.Binding != h.d.Known || h.visit().Binding != h.d.Known {
+		t.Errorf("the binding is of version %s, and who made it says %s", h.d.Known, state.Binding)
+	}
 	binding := h.secret(h.d.Binding)
 	want := map[string]string{
 		"type": "mysql", "provider": "mariadb", "host": "made.default.svc", "port": "3306", "username": "shop", "database": "shop",

@@ -72,8 +72,11 @@ func (w *world) onePassword() error {
 const inTurn = "180s"
 
 func databaseComesUp(w *world) {
-	w.create(withDatabase)
-	w.becomesReady()
+	calls := w.Calls(func() {
+		w.create(withDatabase)
+		w.becomesReady()
+	})
+	w.Expect(calls.Of("pods").Reads()).To(BeEmpty(), "no password is replaced, and pods are asked for at the API server, which takes its time")
 	w.Expect(w.onePassword()).To(Succeed())
 	binding := w.credentials("shop-db-binding")
 	w.Expect(binding.Type).To(Equal(corev1.SecretType("servicebinding.io/mysql")))
