@@ -12,6 +12,7 @@ import (
 type liveSize struct {
 	burst int           // AppServices that tell how many per second are too many
 	loop  time.Duration // of an open loop
+	pairs int           // of open loops, ours and a bare one
 
 	churnApps int           // that are there before the churn
 	churnStep time.Duration // at each rate
@@ -26,11 +27,11 @@ type liveSize struct {
 
 var (
 	fullLife = liveSize{
-		burst: 500, loop: time.Minute, churnApps: 900, churnStep: 20 * time.Second, churnUp: 1.25,
+		burst: 500, loop: time.Minute, pairs: 3, churnApps: 900, churnStep: 20 * time.Second, churnUp: 1.25,
 		driftApps: 1000, driftCounted: 20, rollouts: 200, stacks: 1000,
 	}
 	smallLife = liveSize{
-		burst: 100, loop: 5 * time.Second, churnApps: 60, churnStep: 3 * time.Second, churnUp: 2,
+		burst: 100, loop: 5 * time.Second, pairs: 1, churnApps: 60, churnStep: 3 * time.Second, churnUp: 2,
 		driftApps: 40, driftCounted: 5, rollouts: 10, stacks: 50,
 	}
 )
