@@ -122,6 +122,9 @@ func (w *world) settle(ctx context.Context, s step) error {
 		if terminating(state) {
 			missing = append(missing, "a pod is still on its way out")
 		}
+		if left := orphaned(state); left != "" {
+			missing = append(missing, left+" has no owner any more and is still there")
+		}
 		last := w.lastChange(state)
 		if len(missing) == 0 && time.Since(last) > quiet {
 			return nil

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -277,6 +278,25 @@ func terminating(s watcher.State) bool {
 		}
 	}
 	return false
+}
+
+// orphaned is something whose owner is gone, and which Kubernetes has not collected yet; "" when there is nothing. Its
+// collector may take its time, in which nothing changes.
+func orphaned(s watcher.State) string {
+	live := map[types.UID]bool{}
+	var all []*unstructured.Unstructured
+	for _, resource := range watched {
+		for _, o := range s.Live(resource) {
+			live[o.GetUID()] = true
+			all = append(all, o)
+		}
+	}
+	for _, o := range all {
+		if owner := metav1.GetControllerOf(o); owner != nil && !live[owner.UID] {
+			return o.GetKind() + "/" + o.GetName()
+		}
+	}
+	return ""
 }
 
 // controlled says whether an object is somebody's child of ours, or a grandchild.
