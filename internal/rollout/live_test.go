@@ -178,6 +178,7 @@ func ready(n int32) func(*appsv1.Deployment) {
 	return func(d *appsv1.Deployment) { d.Status.ReadyReplicas, d.Status.AvailableReplicas = n, n }
 }
 func rolling(d *appsv1.Deployment) { d.Status.Replicas++ }
+func losing(d *appsv1.Deployment)  { d.Status.TerminatingReplicas = new(int32(1)) }
 
 func idle(j *batchv1.Job)     { j.Status = batchv1.JobStatus{Active: 1} }
 func atWork(j *batchv1.Job)   { j.Status = batchv1.JobStatus{Active: 1, Ready: new(int32(1))} }

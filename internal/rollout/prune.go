@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -166,10 +167,16 @@ func (p *planner) replaced(c *desired.Component, l leftover) string {
 }
 
 // upToDate says whether all pods of a workload are what is wanted now. Those of a Job stay
-// what they were when it began.
+// what they were when it began, and those on their way out serve until they are gone.
 func (p *planner) upToDate(component string, id desired.ID, live Object) bool {
 	c := p.components[component]
-	return c != nil && c.Workload == id && id.Kind != desired.KindJob && !ReplacesPods(*c, live) && health.RolledOut(live)
+	return c != nil && c.Workload == id && id.Kind != desired.KindJob && !ReplacesPods(*c, live) && health.RolledOut(live) && !losesPods(live)
+}
+
+// losesPods says whether pods of a workload are on their way out, where Kubernetes counts them (since 1.35).
+func losesPods(live Object) bool {
+	d, ok := live.(*appsv1.Deployment)
+	return ok && d.Status.TerminatingReplicas != nil && *d.Status.TerminatingReplicas > 0
 }
 
 // healthy says whether all of a component is there and ready as it is wanted.
@@ -179,7 +186,7 @@ func (p *planner) healthy(c *desired.Component) bool {
 			return false
 		}
 	}
-	return !ReplacesPods(*c, p.Seen[c.Workload])
+	return !ReplacesPods(*c, p.Seen[c.Workload]) && p.lets(c) // who is bound to it is told its new address before that
 }
 
 // user is a component with pods that need one of a circle and is not in it.

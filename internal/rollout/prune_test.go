@@ -255,6 +255,10 @@ func TestOtherNames(t *testing.T) {
 			before: stack(before, user), deeds: []deed{also(now), rollOut("web", now, user), to("shop-web", rolling)}, now: stack(now, user),
 			want: []string{applies, "web: apply Deployment shop-web", used},
 		},
+		"those that need it have old pods on their way out": {
+			before: stack(before, user), deeds: []deed{also(now), rollOut("web", now, user), to("shop-web", losing)}, now: stack(now, user),
+			want: []string{applies, "web: apply Deployment shop-web", used},
+		},
 		"those that need it have new pods": {
 			before: stack(before, user), deeds: []deed{also(now), rollOut("web", now, user)}, now: stack(now, user),
 			want: []string{applies, "web: apply Deployment shop-web", "prune Deployment shop-db of db"},
