@@ -192,10 +192,9 @@ func (r *reconciler[T]) settleLeftovers(ctx context.Context, app T, owner desire
 		}
 		if err := r.applier.Label(ctx, owner, l.Kept, l.Want); err != nil {
 			done.errors[l.ID] = err
-			continue
 		}
-		done.changes = append(done.changes, change{l.Component(), l.ID, retainedChange})
 	}
+	done.changes = append(done.changes, keptNow(plan.Retain, done.errors, o.retained)...)
 	for _, k := range plan.Purge {
 		if err := r.stillSo(ctx, app); err != nil {
 			done.errors[k.ID] = err
@@ -213,6 +212,25 @@ func (r *reconciler[T]) settleLeftovers(ctx context.Context, app T, owner desire
 			done.changes = append(done.changes, change{k.Component(), k.ID, removedChange})
 		}
 	}
+}
+
+// keptNow is all that is kept of the components whose last piece was just marked. It is told at
+// once: a second event about the same component is counted, and nobody would read of its claim.
+func keptNow(marked []rollout.Labels, failed map[desired.ID]error, retained []desired.Kept) []change {
+	some, open := map[string]bool{}, map[string]bool{}
+	for _, l := range marked {
+		some[l.Component()] = true
+		if failed[l.ID] != nil {
+			open[l.Component()] = true
+		}
+	}
+	var out []change
+	for _, k := range retained {
+		if some[k.Component()] && !open[k.Component()] {
+			out = append(out, change{k.Component(), k.ID, retainedChange})
+		}
+	}
+	return out
 }
 
 // purge deletes what is kept, if nobody uses it: its set is gone, and no pod has it. What
