@@ -184,6 +184,24 @@ func TestReference(t *testing.T) {
 	}
 }
 
+// Who writes the first annotation of a claim is chance, who has the others is not.
+func TestFirstAnnotationOfAClaim(t *testing.T) {
+	state := func(annotations string) State {
+		return StateOf("red", []*unstructured.Unstructured{object(t, fmt.Sprintf(`{kind: PersistentVolumeClaim, metadata: {name: data, uid: "1", managedFields: [
+			{manager: holdfast, operation: Update, fieldsType: FieldsV1, fieldsV1: {"f:metadata": {"f:annotations": {%s}}}}]}}`, annotations))})
+	}
+	r, err := Learn(state(`"f:schema": {}`), state(`"f:schema": {}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := r.Diff(state(`".": {}, "f:schema": {}`)); len(diff) > 0 {
+		t.Error(diff)
+	}
+	if diff := r.Diff(state(`".": {}, "f:schema": {}, "f:more": {}`)); len(diff) != 1 {
+		t.Errorf("one more annotation is not seen: %v", diff)
+	}
+}
+
 func TestNames(t *testing.T) {
 	objects := []*unstructured.Unstructured{
 		object(t, `{kind: ReplicaSet, metadata: {name: web-6d5f, uid: r, annotations: {deployment.kubernetes.io/revision: "3"}, ownerReferences: [{name: web, controller: true}]}}`),

@@ -66,7 +66,7 @@ func withoutClock(o *unstructured.Unstructured) map[string]any {
 		}
 		name := fmt.Sprintf("%s %s %s", entry.Manager, entry.Operation, entry.Subresource)
 		if entry.FieldsV1 != nil {
-			books[name] = entry.FieldsV1.GetRawString()
+			books[name] = fieldsOf(o, entry)
 		}
 	}
 	metadata["managedFields"] = books
@@ -86,6 +86,16 @@ func withoutClock(o *unstructured.Unstructured) map[string]any {
 // there already: it depends on who is faster.
 func byStorage(o *unstructured.Unstructured, manager string) bool {
 	return o.GetKind() == "PersistentVolumeClaim" && manager == "kube-controller-manager"
+}
+
+// fieldsOf are the fields of an entry. That a claim has annotations at all is booked on whoever wrote
+// the first, which again depends on who is faster.
+func fieldsOf(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry) string {
+	raw := entry.FieldsV1.GetRawString()
+	if o.GetKind() == "PersistentVolumeClaim" {
+		raw = strings.Replace(raw, `"f:annotations":{".":{},`, `"f:annotations":{`, 1)
+	}
+	return raw
 }
 
 func flatten(path string, value any, leaf func(path, value string)) {
