@@ -144,6 +144,7 @@ func contenders(t *testing.T, r *results.Run, p profile) (all []contender) {
 	}
 	for _, c := range allPeers() {
 		if slices.Contains(p.peers, c.ID) {
+			c.like = bodies
 			all = append(all, c)
 		}
 	}

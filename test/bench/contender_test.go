@@ -25,6 +25,8 @@ type contender struct {
 	events bool
 	// user is whom the API server sees.
 	user string
+	// like has what the operator writes, which the children are held against; nil for who sends just that.
+	like *templates
 }
 
 // bareApply is the limit: the writes of the operator, and nothing else.
@@ -113,7 +115,7 @@ func allPeers() []contender {
 	return []contender{
 		peer("C2", "sample", "The pattern of the sample-controller, written by us as the literature teaches it: typed informers, a workqueue, create what is missing, update what differs, status and an event on every pass."),
 		peer("C3", "kubebuilder", "The pattern of the kubebuilder book, written by us as it is taught: a finalizer, CreateOrUpdate for each child, status on every pass."),
-		peer("C4", "kro-stock", "kro v0.9.4 as it is released, with a ResourceGraphDefinition that makes the same children."),
+		peer("C4", "kro-stock", "kro v0.9.4 as it is released, with a ResourceGraphDefinition."),
 		peer("C4t", "kro-tuned", "The same with as many workers as Holdfast and a requeue of 100 ms instead of 3 s."),
 		peer("C4e", "kro-events", "The same, woken by events alone; what fails is then not tried again."),
 		peer("C5", "fluxssa", "The apply engine of Flux (fluxcd/pkg/ssa v0.78.0) with the least possible controller around it. Ready means applied: it waits for nothing."),
@@ -179,6 +181,9 @@ func countRequests(t *testing.T, c contender, n int) (audit.Events, client.Objec
 func (s *stage) check(c contender, n int) {
 	s.Helper()
 	s.children(n)
+	if c.like != nil {
+		s.alike(c.like)
+	}
 	if c.events {
 		s.told(n)
 	}

@@ -62,12 +62,12 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 func (r *reconciler) deployment(app *appsapi.AppService, d *appsv1.Deployment) error {
 	want := web.Deployment(app)
 	d.Labels = merged(d.Labels, want.Labels)
-	if want.Spec.Replicas != nil {
-		d.Spec.Replicas = want.Spec.Replicas
-	}
 	if d.CreationTimestamp.IsZero() {
-		d.Spec.Selector, d.Spec.Template = want.Spec.Selector, want.Spec.Template
+		d.Spec = want.Spec
 	} else {
+		if want.Spec.Replicas != nil {
+			d.Spec.Replicas = want.Spec.Replicas
+		}
 		container := &d.Spec.Template.Spec.Containers[0]
 		container.Image, container.Ports = app.Spec.Image, web.ContainerPorts(app)
 	}

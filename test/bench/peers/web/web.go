@@ -2,6 +2,9 @@
 package web
 
 import (
+	"maps"
+	"strings"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,38 +14,87 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// Labels are those of a child. The driver counts children by the second.
+// Labels are those of a child, the recommended ones and whose it is. The driver counts children by
+// the last.
 func Labels(app *appsapi.AppService) map[string]string {
-	return map[string]string{appsapi.LabelInstance: app.Name, appsapi.LabelOwnerUID: string(app.UID)}
+	return map[string]string{
+		appsapi.LabelName: "service", appsapi.LabelInstance: app.Name, appsapi.LabelComponent: app.Name, appsapi.LabelPartOf: app.Name,
+		appsapi.LabelManagedBy: managedBy, appsapi.LabelOwnerKind: "AppService", appsapi.LabelOwnerUID: string(app.UID),
+	}
 }
+
+// managedBy is the same for all: what is compared has to be the same.
+const managedBy = "holdfast"
 
 // Selector finds the pods.
 func Selector(app *appsapi.AppService) map[string]string {
-	return map[string]string{appsapi.LabelInstance: app.Name}
+	return map[string]string{appsapi.LabelManagedBy: managedBy, appsapi.LabelWorkload: "deployment-" + app.Name}
 }
 
-func object(app *appsapi.AppService) metav1.ObjectMeta {
+func object(app *appsapi.AppService, more map[string]string) metav1.ObjectMeta {
+	labels := Labels(app)
+	maps.Copy(labels, more)
 	return metav1.ObjectMeta{
-		Namespace: app.Namespace, Name: app.Name, Labels: Labels(app),
+		Namespace: app.Namespace, Name: app.Name, Labels: labels,
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(app, appsapi.GroupVersion.WithKind("AppService"))},
 	}
 }
 
-// Deployment runs the image.
+// Deployment runs the image, with all that Holdfast gives one that serves on a port: a probe, time to
+// drain, no more rights than needed, pods spread over nodes and zones. The driver checks that it is
+// the same.
 func Deployment(app *appsapi.AppService) *appsv1.Deployment {
+	labels := Selector(app)
+	labels[appsapi.LabelInstance] = app.Name
+	none, one := intstr.FromInt32(0), intstr.FromInt32(1)
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
-		ObjectMeta: object(app),
+		ObjectMeta: object(app, map[string]string{appsapi.LabelVersion: tag(app.Spec.Image), appsapi.LabelWorkload: "deployment-" + app.Name}),
 		Spec: appsv1.DeploymentSpec{
-			Replicas: app.Spec.Replicas,
-			Selector: &metav1.LabelSelector{MatchLabels: Selector(app)},
+			Replicas:                app.Spec.Replicas,
+			ProgressDeadlineSeconds: new(int32(600)),
+			Selector:                &metav1.LabelSelector{MatchLabels: Selector(app)},
+			Strategy: appsv1.DeploymentStrategy{
+				Type:          appsv1.RollingUpdateDeploymentStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: &none, MaxSurge: &one},
+			},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: Selector(app)},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: app.Spec.Image, Ports: ContainerPorts(app)}}},
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{
+					Containers:                   []corev1.Container{container(app)},
+					AutomountServiceAccountToken: new(false),
+					EnableServiceLinks:           new(false),
+					SecurityContext:              &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+					TopologySpreadConstraints:    []corev1.TopologySpreadConstraint{spread(app, corev1.LabelHostname), spread(app, corev1.LabelTopologyZone)},
+				},
 			},
 		},
 	}
 }
+
+func container(app *appsapi.AppService) corev1.Container {
+	out := corev1.Container{
+		Name: "app", Image: app.Spec.Image, Ports: ContainerPorts(app),
+		Lifecycle:                &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 5}}},
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		SecurityContext:          &corev1.SecurityContext{AllowPrivilegeEscalation: new(false)},
+	}
+	if len(app.Spec.Ports) > 0 {
+		port := intstr.FromInt32(target(app.Spec.Ports[0]))
+		out.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: port}}}
+	}
+	return out
+}
+
+func spread(app *appsapi.AppService, over string) corev1.TopologySpreadConstraint {
+	return corev1.TopologySpreadConstraint{
+		MaxSkew: 1, TopologyKey: over, WhenUnsatisfiable: corev1.ScheduleAnyway,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: Selector(app)}, MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
+	}
+}
+
+// tag is the version of an image.
+func tag(image string) string { return image[strings.LastIndex(image, ":")+1:] }
 
 // ContainerPorts are the ports of the container, with what the API server would fill in.
 func ContainerPorts(app *appsapi.AppService) []corev1.ContainerPort {
@@ -57,8 +109,8 @@ func ContainerPorts(app *appsapi.AppService) []corev1.ContainerPort {
 func Service(app *appsapi.AppService) *corev1.Service {
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Service"},
-		ObjectMeta: object(app),
-		Spec:       corev1.ServiceSpec{Selector: Selector(app), Ports: ServicePorts(app)},
+		ObjectMeta: object(app, nil),
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Selector: Selector(app), Ports: ServicePorts(app)},
 	}
 }
 
