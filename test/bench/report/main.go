@@ -29,7 +29,11 @@ func run(from, page, scalePage, images string) error {
 	if err != nil {
 		return err
 	}
-	files := map[string]string{page: markdown(r, filepath.ToSlash(beside)), filepath.Join(images, wallPicture): wallBars(r)}
+	said, err := markdown(r, filepath.ToSlash(beside))
+	if err != nil {
+		return fmt.Errorf("%s: %w", page, err)
+	}
+	files := map[string]string{page: said, filepath.Join(images, wallPicture): wallBars(r)}
 	if len(r.Heap) > 1 {
 		files[filepath.Join(images, heapPicture)] = heapLine(r)
 	}

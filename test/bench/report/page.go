@@ -10,7 +10,7 @@ import (
 )
 
 // markdown is the page; images is where its pictures are, seen from there.
-func markdown(r *results.Run, images string) string {
+func markdown(r *results.Run, images string) (string, error) {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	p("# How fast, beside whom\n")
@@ -20,6 +20,9 @@ func markdown(r *results.Run, images string) string {
 	p("What counts is the ratio within one round: the machine is nobody's reference, and hardware of yours will have other seconds.\n")
 	p("![wall time of all contenders](%s/%s)\n", images, wallPicture)
 	figures(p, r)
+	if err := missed(p, r); err != nil {
+		return "", err
+	}
 	contenders(p, r)
 	requests(p, r)
 	if len(r.Heap) > 1 {
@@ -31,7 +34,7 @@ func markdown(r *results.Run, images string) string {
 	for _, program := range slices.Sorted(maps.Keys(r.Flags)) {
 		p("- %s: `%s`", program, strings.Join(r.Flags[program], " "))
 	}
-	return b.String()
+	return b.String(), nil
 }
 
 type printer func(format string, args ...any)

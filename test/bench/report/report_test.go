@@ -33,7 +33,11 @@ func TestReport(t *testing.T) {
 			{From: 0, To: 1000, Seconds: 50, CPUMillis: map[string]float64{"apiserver": 30, "contender": 4}, RSSMB: map[string]float64{"apiserver": 600, "controller-manager": 100}, EtcdMB: 20},
 			{From: 1000, To: 2000, Seconds: 60, CPUMillis: map[string]float64{"apiserver": 31, "etcd": 5, "controller-manager": 9, "contender": 4}, RSSMB: map[string]float64{"apiserver": 800, "controller-manager": 150}, EtcdMB: 35},
 		},
-		Figures: []results.Figure{results.Figure{Row: "P1", Name: "wall", Got: 1.1}.AtMost(1.25, 1.1), {Row: "P4", Name: "told"}},
+		Figures: []results.Figure{
+			results.Figure{Row: "P1", Name: "wall", Got: 1.1}.AtMost(1.25, 1.1), {Row: "P4", Name: "told"},
+			results.Figure{Row: "P1", Name: "wall, Holdfast / C5 fluxssa", Got: 1.2}.AtMost(1, 1), {Row: "P14", Name: "CPU of the API server, event", Got: 0.5, Unit: "ms"},
+			results.Figure{Row: "P9", Name: "something new", Got: 7, Unit: "ms"}.AtMost(5, 5),
+		},
 	}
 	from, page, far := filepath.Join(dir, "bench.json"), filepath.Join(dir, "bench.md"), filepath.Join(dir, "scale.md")
 	if err := r.Write(from); err != nil {
@@ -44,6 +48,8 @@ func TestReport(t *testing.T) {
 	}
 	says(t, page, "Measured at commit abc: P1 from 2026-01-02 03:04, 7 min, broken off; P1 from 2026-01-03 03:04, 5 min.", "| P1 | wall | 1.1 | 1.25 | 1.1 | goal |", "| C1 Holdfast | 2.20 s | 1.10 (1.10 to 1.10) | 6.0 | 9.0 | 3.0 ms, 10.0 ms | 90 MiB |",
 		"| C1 | patch services | 1.00 | 0 |", "| 1000 | 2000 | 31.0 | 5.0 | 9.0 | 4.0 | 60 |",
+		"**P1 wall, Holdfast / C5 fluxssa**: 1.2, where at most 1 was wanted. It says Ready as soon as", "and no events\n(0.5 ms each)", "are (not measured) apart",
+		"**P9 something new**: 7 ms, where at most 5 ms was wanted. Nobody has found out why.",
 		"| 2 | C0s | 50.0 % | thrown away |", "![wall time of all contenders](./"+wallPicture+")")
 	// 200 MiB per thousand on top of 400, and 1 ms more of 29.5 per thousand
 	says(t, far, "| API server, resident memory | 200 MiB | 1.00 | 800 MiB | *20 GiB* | *196 GiB* |",
@@ -52,6 +58,27 @@ func TestReport(t *testing.T) {
 		"| 30,000 | the API server needs twice the CPU", "| 330,000 | 64 GiB of memory for the API server", "| API server, resident memory | 1.4 GiB |")
 	for name, want := range map[string]string{wallPicture: "100.00 x", heapPicture: "8.2 KiB per application"} {
 		wellFormed(t, filepath.Join(dir, name), want)
+	}
+}
+
+// Every reason can be said, also when next to nothing was measured.
+func TestMissed(t *testing.T) {
+	rows := []string{"P1 wall, Holdfast / C2 sample", "P1 wall, Holdfast / C3 kubebuilder", "P1 wall, Holdfast / C5 fluxssa", "P3 ours - bare with a watch, p99 at 80 % of it",
+		"P10 overhead per edge, p50", "P10 overhead per edge, p99"}
+	r := &results.Run{Apps: 1}
+	for _, name := range rows {
+		row, name, _ := strings.Cut(name, " ")
+		r.Figures = append(r.Figures, results.Figure{Row: row, Name: name, Got: 2}.AtMost(1, 1))
+	}
+	var said strings.Builder
+	if err := missed(func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }, r); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(said.String(), "**: 2, where at most 1 was wanted. "); n != len(rows) {
+		t.Errorf("%d figures are explained, want %d", n, len(rows))
+	}
+	if strings.Contains(said.String(), "Nobody has found out") || strings.Contains(said.String(), "<no value>") {
+		t.Error(said.String())
 	}
 }
 

@@ -1,0 +1,70 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+	"text/template"
+
+	"github.com/holdfast-dev/holdfast/test/bench/results"
+)
+
+//go:embed missed.md.tmpl
+var missedReasons string
+
+// missed says of each figure that is not what it must be what is behind it. The words are in a template,
+// by row and name of the figure; the numbers in them are those of the run.
+func missed(p printer, r *results.Run) error {
+	reasons, err := template.New("missed").Funcs(template.FuncMap{
+		"got":    func(row, name string) string { return gotOf(r, row, name) },
+		"perApp": func(contender, verb, resource string) string { return perApp(r, contender, verb, resource) },
+		"cpu":    func(contender, process string) string { return cpuPerApp(r, contender, process) },
+	}).Parse(missedReasons)
+	if err != nil {
+		return err
+	}
+	heading := "## What is not reached\n"
+	for _, f := range r.Figures {
+		if f.Verdict() != results.Missed {
+			continue
+		}
+		if heading != "" {
+			p("%s", heading)
+			heading = ""
+		}
+		why := &strings.Builder{}
+		if reason := reasons.Lookup(f.Row + " " + f.Name); reason == nil {
+			why.WriteString("Nobody has found out why. `-only=" + f.Row + " -pprof=DIR` is how to begin.")
+		} else if err := reason.Execute(why, f); err != nil {
+			return fmt.Errorf("say why %s %s is missed: %w", f.Row, f.Name, err)
+		}
+		p("**%s %s**: %s, where at most %s was wanted. %s\n", f.Row, f.Name, number(f.Got, f.Unit), bound(f.Must, f.Unit), strings.TrimSpace(why.String()))
+	}
+	return nil
+}
+
+// gotOf is another figure of the same run.
+func gotOf(r *results.Run, row, name string) string {
+	for _, f := range r.Figures {
+		if f.Row == row && f.Name == name {
+			return number(f.Got, f.Unit)
+		}
+	}
+	return "(not measured)"
+}
+
+// perApp is how often somebody asked for one kind of thing.
+func perApp(r *results.Run, contender, verb, resource string) string {
+	sum := 0.0
+	for _, q := range r.Requests {
+		if q.Contender == contender && q.Verb == verb && strings.HasPrefix(q.Resource, resource) {
+			sum += q.PerApp
+		}
+	}
+	return fmt.Sprintf("%.1f", sum)
+}
+
+// cpuPerApp is what a process used for one application of somebody.
+func cpuPerApp(r *results.Run, contender, process string) string {
+	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*results.Median(r.Values(contender, func(s results.Sample) float64 { return s.CPUSeconds[process] })))
+}
