@@ -31,7 +31,7 @@ var (
 // get in.
 func shelf(app, data, binding string) map[string]string {
 	return map[string]string{"AppStack/shelf": app, "Secret/shelf-db-auth": data, "PersistentVolumeClaim/data-shelf-db-0": data,
-		"Secret/shelf-db-binding": binding}
+		"Secret/shelf-db-binding": binding, "StatefulSet/shelf-db": binding}
 }
 
 // databaseScenario is what becomes of passwords, while everything else happens to a database, too.

@@ -244,6 +244,7 @@ func (w *world) crash() {
 var resourcesByKind = map[string]schema.GroupVersionResource{
 	"AppService": watched[0], "AppStack": watched[1],
 	"PersistentVolumeClaim": {Version: "v1", Resource: "persistentvolumeclaims"}, "Secret": {Version: "v1", Resource: "secrets"},
+	"StatefulSet": {Group: "apps", Version: "v1", Resource: "statefulsets"},
 }
 
 // conditionOf reads the Ready condition of an application as "status/reason", and of
@@ -253,6 +254,8 @@ func conditionOf(s watcher.State, namespace, kind, name string) string {
 	switch {
 	case o == nil:
 		return gone
+	case kind == "Secret" && isPending(o):
+		return "on its way to another password"
 	case kind != "AppService" && kind != "AppStack":
 		return there
 	}
@@ -268,6 +271,18 @@ func conditionOf(s watcher.State, namespace, kind, name string) string {
 		return fmt.Sprintf("%s/%s", c["status"], c["reason"])
 	}
 	return "none"
+}
+
+// isPending says whether a Secret has a password that is to take the place of another one. An application is Ready
+// meanwhile, and an operator that starts anew may take some seconds to go on.
+func isPending(secret *unstructured.Unstructured) bool {
+	data, _, _ := unstructured.NestedMap(secret.Object, "data")
+	for key := range data {
+		if strings.HasPrefix(key, "pending-") {
+			return true
+		}
+	}
+	return false
 }
 
 // terminating says whether a pod is still on its way out.
