@@ -48,7 +48,7 @@ func TestReport(t *testing.T) {
 	}
 	says(t, page, "Measured at commit abc: P1 from 2026-01-02 03:04, 7 min, broken off; P1 from 2026-01-03 03:04, 5 min.", "| P1 | wall | 1.1 | 1.25 | 1.1 | goal |", "| C1 Holdfast | 2.20 s | 1.10 (1.10 to 1.10) | 6.0 | 9.0 | 3.0 ms, 10.0 ms | 90 MiB |",
 		"| C1 | patch services | 1.00 | 0 |", "| 1000 | 2000 | 31.0 | 5.0 | 9.0 | 4.0 | 60 |",
-		"**P1 wall, Holdfast / C5 fluxssa**: 1.2, where at most 1 was wanted. It says Ready as soon as", "and no events\n(0.5 ms each)", "are (not measured) apart",
+		"**P1 wall, Holdfast / C5 fluxssa**: 1.2, where at most 1 was wanted. It says Ready as soon as", "and no events\n(0.5 ms each)", "Holdfast is (not measured) of it",
 		"**P9 something new**: 7 ms, where at most 5 ms was wanted. Nobody has found out why.",
 		"| 2 | C0s | 50.0 % | thrown away |", "![wall time of all contenders](./"+wallPicture+")")
 	// 200 MiB per thousand on top of 400, and 1 ms more of 29.5 per thousand
