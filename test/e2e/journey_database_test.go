@@ -34,7 +34,6 @@ func TestDatabase(t *testing.T) {
 	kubectl(t, "create", "namespace", dbNS)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(kubectl(t, "-n", dbNS, "get", "holdfast,statefulsets,deployments,pods,pvc,events", "-o", "wide"))
 			t.Log(kubectl(t, "-n", dbNS, "logs", "cm-db-0", "--tail=40"))
 		}
 		kubectl(t, "delete", "namespace", dbNS, "--wait=false")
@@ -71,6 +70,13 @@ func TestDatabase(t *testing.T) {
 func (d disturbance) happens(t *testing.T, rows *ledger, round int) noticed {
 	t.Helper()
 	g := NewWithT(t)
+	begun := time.Now().Format(toTheMillisecond)
+	defer func() {
+		if t.Failed() { // in the next round nobody sees any more what was the matter in this one
+			t.Logf("begun at %s, ended at %s\n%s", begun, time.Now().Format(toTheMillisecond),
+				kubectl(t, "-n", dbNS, "get", "holdfast,statefulsets,deployments,pods,endpointslices,pvc,events", "-o", "wide"))
+		}
+	}()
 	got := rows.during(func() {
 		d.do(t, g, round)
 		if !d.restarts { // that somebody killed it is said for longer than anybody waits

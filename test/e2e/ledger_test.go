@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,14 +22,19 @@ type ledger struct {
 	url  string
 	next atomic.Int64
 
-	mu     sync.Mutex
-	acked  []int64
-	failed int
+	mu sync.Mutex
+	// underway are requests that have not been answered.
+	underway map[int64]bool
+	acked    []int64
+	failed   int
 	// last is when a row was acknowledged last, and gap the longest time without one.
 	last time.Time
 	gap  time.Duration
 	why  string
 }
+
+// toTheMillisecond is how times are told that others are held against.
+const toTheMillisecond = "15:04:05.000"
 
 // writers is how many rows are on their way at the same time.
 const writers = 2
@@ -41,7 +47,7 @@ func keepWriting(t *testing.T, address string) *ledger {
 		http: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 			DisableKeepAlives: true, DialContext: dialFrom(fmt.Sprintf("/proc/%d/ns/net", process(t, "kubelet"))),
 		}},
-		url: "http://" + address, last: time.Now(),
+		url: "http://" + address, last: time.Now(), underway: map[int64]bool{},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -62,15 +68,20 @@ func keepWriting(t *testing.T, address string) *ledger {
 
 func (l *ledger) write(ctx context.Context) {
 	id := l.next.Add(1)
+	l.mu.Lock()
+	l.underway[id] = true
+	l.mu.Unlock()
+	begun := time.Now()
 	err := l.post(ctx, id)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.underway, id)
 	if ctx.Err() != nil {
 		return // it is we who have given up
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if err != nil {
 		l.failed++
-		l.why = err.Error()
+		l.why = fmt.Sprintf("asked at %s, answered at %s: %v", begun.Format(toTheMillisecond), time.Now().Format(toTheMillisecond), err)
 		return
 	}
 	now := time.Now()
@@ -109,16 +120,31 @@ func (n noticed) and(o noticed) noticed {
 	return noticed{n.rows + o.rows, n.failed + o.failed, max(n.gap, o.gap), o.why}
 }
 
-// during says what was noticed while something went on.
+// during says what was noticed while something went on, by those, too, who asked before it was over and are answered
+// later: one of the writers may be back while the other still waits for a server that is gone.
 func (l *ledger) during(do func()) noticed {
 	l.mu.Lock()
 	rows, failed := len(l.acked), l.failed
 	l.gap, l.why = 0, ""
 	l.mu.Unlock()
 	do()
+	l.answered()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return noticed{len(l.acked) - rows, l.failed - failed, max(l.gap, time.Since(l.last)), l.why}
+}
+
+// answered returns when everything is that is underway now.
+func (l *ledger) answered() {
+	l.mu.Lock()
+	asked := maps.Clone(l.underway)
+	l.mu.Unlock()
+	for len(asked) > 0 { // the client gives up by itself
+		time.Sleep(5 * time.Millisecond)
+		l.mu.Lock()
+		maps.DeleteFunc(asked, func(id int64, _ bool) bool { return !l.underway[id] })
+		l.mu.Unlock()
+	}
 }
 
 // count is how many rows were acknowledged.

@@ -79,7 +79,7 @@ func handler(db *sql.DB) http.Handler {
 		}
 		if err != nil {
 			log.Printf("row %s: %v", r.PathValue("id"), err)
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			http.Error(w, os.Getenv("HOSTNAME")+": "+err.Error(), http.StatusServiceUnavailable) // whoever asks a Service does not know whom
 			return
 		}
 		w.WriteHeader(http.StatusCreated)
