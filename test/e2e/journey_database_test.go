@@ -34,6 +34,7 @@ func TestDatabase(t *testing.T) {
 	kubectl(t, "create", "namespace", dbNS)
 	t.Cleanup(func() {
 		if t.Failed() {
+			t.Log(databaseState(t))
 			t.Log(kubectl(t, "-n", dbNS, "logs", "cm-db-0", "--tail=40"))
 		}
 		kubectl(t, "delete", "namespace", dbNS, "--wait=false")
@@ -73,8 +74,7 @@ func (d disturbance) happens(t *testing.T, rows *ledger, round int) noticed {
 	begun := time.Now().Format(toTheMillisecond)
 	defer func() {
 		if t.Failed() { // in the next round nobody sees any more what was the matter in this one
-			t.Logf("begun at %s, ended at %s\n%s", begun, time.Now().Format(toTheMillisecond),
-				kubectl(t, "-n", dbNS, "get", "holdfast,statefulsets,deployments,pods,endpointslices,pvc,events", "-o", "wide"))
+			t.Logf("begun at %s, ended at %s\n%s", begun, time.Now().Format(toTheMillisecond), databaseState(t))
 		}
 	}()
 	got := rows.during(func() {
@@ -92,6 +92,12 @@ func (d disturbance) happens(t *testing.T, rows *ledger, round int) noticed {
 	}
 	g.Expect(rows.missing(t)).To(BeEmpty(), "rows that were acknowledged")
 	return got
+}
+
+// databaseState is what there is, for those who look for the reason of a failure.
+func databaseState(t *testing.T) string {
+	t.Helper()
+	return kubectl(t, "-n", dbNS, "get", "holdfast,statefulsets,deployments,pods,endpointslices,pvc,events", "-o", "wide")
 }
 
 const dbNS = "e2e-database"

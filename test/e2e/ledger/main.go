@@ -79,7 +79,8 @@ func handler(db *sql.DB) http.Handler {
 		}
 		if err != nil {
 			log.Printf("row %s: %v", r.PathValue("id"), err)
-			http.Error(w, os.Getenv("HOSTNAME")+": "+err.Error(), http.StatusServiceUnavailable) // whoever asks a Service does not know whom
+			pod, _ := os.Hostname() // whoever asks a Service does not know whom
+			http.Error(w, pod+": "+err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		w.WriteHeader(http.StatusCreated)
