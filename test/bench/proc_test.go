@@ -61,6 +61,7 @@ type usage map[string]float64
 const (
 	contenderCPU = "contender"
 	apiServerCPU = "apiserver"
+	etcdCPU      = "etcd"
 	everything   = "everything" // that runs on this machine
 	stolen       = "stolen"     // by other machines of the same host
 )
@@ -68,7 +69,7 @@ const (
 // processes are all that take part in a measurement.
 func (s *stage) processes() map[string]int {
 	all := map[string]int{
-		"etcd": s.plane.Etcd.Pid(), apiServerCPU: s.plane.APIServer.Pid(),
+		etcdCPU: s.plane.Etcd.Pid(), apiServerCPU: s.plane.APIServer.Pid(),
 		"controller-manager": s.plane.ControllerManager.Pid(), "driver": os.Getpid(),
 	}
 	switch {

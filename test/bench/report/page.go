@@ -140,7 +140,7 @@ func requests(p printer, r *results.Run) {
 }
 
 func rounds(p printer, r *results.Run) {
-	p("## Rounds\n\nThe bare engine runs right before and right after Holdfast; a round whose two bare runs are more than a tenth apart counts for nothing and ends there.\n")
+	p("## Rounds\n\nThe bare engine runs right before and right after two runs of Holdfast, and a ratio is that of the means of a round; a round whose two bare runs are more than a tenth apart counts for nothing and ends there.\n")
 	p("| round | order | bare apart | counts |\n| --- | --- | --- | --- |")
 	for i, round := range r.Rounds {
 		counts := "yes"

@@ -66,7 +66,7 @@ type Contender struct {
 	About string `json:"about"`
 }
 
-// Round is one repetition: every contender once, the bare engine before and after the operator.
+// Round is one repetition: every contender once, the bare engine and the operator twice.
 type Round struct {
 	Order []string `json:"order"`
 	// Spread is how far the two runs of the bare engine are apart, as a share of their mean.
@@ -123,16 +123,16 @@ type Growth struct {
 // Bare is the contender that all others are a ratio to.
 const Bare = "C0s"
 
-// Ratios are a number of a contender as a ratio to another one, usually the bare engine, of the
-// same round, for all rounds that count.
+// Ratios are a number of a contender as a ratio to another one, usually the bare engine: one for
+// each round that counts, of the means within it.
 func (r *Run) Ratios(contender, to string, of func(Sample) float64) []float64 {
 	var out []float64
 	for _, round := range r.Rounds {
 		if round.Thrown {
 			continue
 		}
-		for _, s := range round.Samples[contender] {
-			out = append(out, of(s)/mean(round.Samples[to], of))
+		if its, others := round.Samples[contender], round.Samples[to]; len(its) > 0 && len(others) > 0 {
+			out = append(out, mean(its, of)/mean(others, of))
 		}
 	}
 	return out

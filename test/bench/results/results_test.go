@@ -8,14 +8,14 @@ import (
 
 func TestRatios(t *testing.T) {
 	sample := func(seconds float64) []Sample { return []Sample{{WallSeconds: seconds}} }
-	bare := func(a, b float64) []Sample { return append(sample(a), sample(b)...) }
+	twice := func(a, b float64) []Sample { return append(sample(a), sample(b)...) }
 	r := &Run{Rounds: []Round{
-		{Samples: map[string][]Sample{Bare: bare(1, 3), "C1": sample(3)}},
-		{Samples: map[string][]Sample{Bare: bare(4, 4), "C1": sample(4)}},
-		{Samples: map[string][]Sample{Bare: bare(1, 9), "C1": sample(100)}, Thrown: true},
+		{Samples: map[string][]Sample{Bare: twice(1, 3), "C1": sample(3)}},
+		{Samples: map[string][]Sample{Bare: twice(4, 4), "C1": twice(3, 5)}},
+		{Samples: map[string][]Sample{Bare: twice(1, 9), "C1": sample(100)}, Thrown: true},
 	}}
 	if got := r.Ratios("C1", Bare, Wall); !slices.Equal(got, []float64{1.5, 1}) {
-		t.Errorf("a ratio is to the mean of the bare runs of the same round, and of rounds that count: %v", got)
+		t.Errorf("a ratio is that of the means of a round, one for each that counts: %v", got)
 	}
 	if got := r.Ratios("C9", Bare, Wall); len(got) != 0 {
 		t.Errorf("who was not measured has no ratio: %v", got)
