@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
 // Component is one part of an application.
@@ -36,6 +38,19 @@ type Kind[T Object] struct {
 	// History says what of an object is remembered and how many earlier ones are, 0 for
 	// the usual 10; nil means nothing is.
 	History func(T) (spec any, limit int32)
+}
+
+// withServers runs the databases of a kind as those of an AppStack are run.
+func withServers[T Object](kind Kind[T]) Kind[T] {
+	components := kind.Components
+	kind.Components = func(app T) []Component {
+		out := slices.Clone(components(app))
+		for i, c := range out {
+			out[i] = desired.WithServer(c)
+		}
+		return out
+	}
+	return kind
 }
 
 // Stack is an object of a kind with several components.

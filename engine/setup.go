@@ -125,7 +125,7 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 	applier := apply.New(cache, mgr.GetAPIReader(), mgr.GetClient(), clock.RealClock{})
 	applier.MaxBackoff = o.MaxBackoff
 	r := &reconciler[T]{
-		kind:      kind,
+		kind:      withServers(kind),
 		gvk:       gvk,
 		client:    mgr.GetClient(),
 		cache:     cache,

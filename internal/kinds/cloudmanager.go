@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
 // CloudManager is a database, an identity service that needs it, and a front that needs
@@ -20,7 +21,7 @@ func CloudManager(cm *appsapi.CloudManager) []appsapi.Component {
 		last.DependsOn = []string{"identity"} // without a port it has no address to tell
 	}
 	return []appsapi.Component{
-		withServer(appsapi.Component{Name: "db", ResourceName: db.StatefulSet.Name, Database: database(db)}),
+		desired.WithServer(appsapi.Component{Name: "db", ResourceName: db.StatefulSet.Name, Database: database(db)}),
 		{Name: "identity", ResourceName: identity.Name, Service: deployed(identity),
 			Bindings: []appsapi.Binding{{Component: "db", EnvPrefix: "DB"}}},
 		last,

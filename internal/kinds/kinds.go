@@ -5,7 +5,10 @@
 // replaces pods in every cluster that is upgraded.
 package kinds
 
-import appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+import (
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+)
 
 // AppService is one component, whose children are named like the object.
 func AppService(app *appsapi.AppService) []appsapi.Component {
@@ -22,7 +25,7 @@ func AppStack(stack *appsapi.AppStack) []appsapi.Component {
 	out := make([]appsapi.Component, len(stack.Spec.Components))
 	for i, c := range stack.Spec.Components {
 		c.Suspend = c.Suspend || stack.Spec.Suspend
-		out[i] = withServer(c)
+		out[i] = desired.WithServer(c)
 	}
 	return out
 }

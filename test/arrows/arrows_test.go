@@ -40,6 +40,8 @@ var arrows = map[[2]string]bool{
 	{"internal/history", ours + "internal/desired"}:                           true,
 	{"internal/kinds", ours + "api/v1alpha1"}:                                 false,
 	{"internal/kinds", ours + "engine"}:                                       true,
+	{"internal/kinds", ours + "internal/desired"}:                             false,
+	{"internal/kinds", ours + "internal/rollout"}:                             true,
 	{"internal/view", ours + "internal/explain"}:                              false,
 	{"internal/view", "k8s.io/client-go/kubernetes"}:                          true,
 	{"internal/center", ours + "internal/view"}:                               false,

@@ -1,4 +1,4 @@
-package kinds
+package desired
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
 
-// withServer adds what a database is run with. Every line of it is part of the pod: changing one
-// restarts the database of everybody who upgrades the operator.
-func withServer(c appsapi.Component) appsapi.Component {
+// WithServer adds to a database what it is run with, and leaves everything else as it is. Every line of
+// it is part of the pod: changing one restarts the database of everybody who upgrades the operator.
+func WithServer(c appsapi.Component) appsapi.Component {
 	if c.Database == nil {
 		return c
 	}
