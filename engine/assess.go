@@ -139,7 +139,7 @@ func (v *view) describe(others map[string]*view) {
 		s.Health, s.Reason, s.Message = "Waiting", appsapi.ReasonWaitingForDependency, v.waiting(others)
 	case v.component.Suspended:
 		s.Reason = appsapi.ReasonSuspended
-	case v.verdict.Status == health.Healthy:
+	case v.verdict.Status == health.Healthy && v.verdict.Reason != appsapi.ReasonRotating: // which waits, perhaps for somebody who never comes
 		s.Message = ""
 	}
 }

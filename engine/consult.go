@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,18 +54,18 @@ func (r *reconciler[T]) consult(ctx context.Context, app T, owner desired.Owner,
 		if out == nil {
 			out, o.serverVersions, o.startedServers = map[string]health.Verdict{}, map[string]string{}, map[string]string{}
 		}
-		if c.Suspended || c.Invalid != "" || c.Database.Conflict != "" {
-			continue // a visit writes: with hands off, or to data that is not meant, none is made
-		}
 		pods, err := r.pods(ctx, owner.Namespace, c)
 		if err != nil {
 			return nil, err
 		}
 		set, _ := o.seen[c.Workload].(*appsv1.StatefulSet)
-		server := serving(c, pods)
-		if hasStarted(c, set, pods) {
-			o.startedServers[c.Name] = c.Database.Image
+		if image := startedImage(c, set, pods); image != "" {
+			o.startedServers[c.Name] = image
 		}
+		if c.Suspended || c.Invalid != "" || c.Database.Conflict != "" {
+			continue // a visit writes: with hands off, or to data that is not meant, none is made
+		}
+		server := serving(c, pods)
 		// A set of somebody else may have the name, and a server that is not ours to change.
 		if set == nil || !metav1.IsControlledBy(set, app) || c.Data.Refused != "" || server == nil {
 			r.databases.silence(visited{who, c.Name})
@@ -73,11 +74,12 @@ func (r *reconciler[T]) consult(ctx context.Context, app T, owner desired.Owner,
 		}
 		// Nothing else depends on who knows what. An operator that has just started learns from its first visit
 		// whether a password is being replaced.
-		rolled := false
+		rolled, left := false, ""
 		if r.databases.rotating(visited{who, c.Name}) {
-			if rolled, err = r.rolled(ctx, owner, o, c); err != nil {
+			if left, err = r.behind(ctx, owner, o, c); err != nil {
 				return nil, err
 			}
+			rolled = left == ""
 		}
 		db := databaseOf(owner, c, set, server)
 		if rolled {
@@ -89,12 +91,12 @@ func (r *reconciler[T]) consult(ctx context.Context, app T, owner desired.Owner,
 			out[c.Name] = progressing("Database %s is asked whether its application gets in", c)
 			continue
 		}
-		if behind(o.bindings[db.Binding], answer.state.Binding) { // what is rolled now would be rolled again
+		if older(o.bindings[db.Binding], answer.state.Binding) { // what is rolled now would be rolled again
 			out[c.Name] = progressing("What tells how to get into database %s has just been written", c)
 			o.sooner(r.clock.Now().Add(visitRetry))
 			continue
 		}
-		out[c.Name] = verdictOf(c, answer)
+		out[c.Name] = verdictOf(c, answer, left)
 		if v := answer.state.Version; v.Exact && runsImage(set, c) {
 			o.serverVersions[c.Name] = v.String()
 			out[c.Name] = health.Worst(out[c.Name], versionOf(c, v))
@@ -104,8 +106,8 @@ func (r *reconciler[T]) consult(ctx context.Context, app T, owner desired.Owner,
 	return out, nil
 }
 
-// behind says whether the cache does not know yet what a visit has seen.
-func behind(cached, seen string) bool {
+// older says whether the cache does not know yet what a visit has seen.
+func older(cached, seen string) bool {
 	if seen == "" {
 		return false
 	}
@@ -132,24 +134,31 @@ func runsImage(set *appsv1.StatefulSet, c desired.Component) bool {
 	return set.Spec.Template.Spec.Containers[0].Image == c.Database.Image && health.RolledOut(set)
 }
 
-// hasStarted says whether a server of the image of the spec has been let near the data: from its first moment on
-// it may have written to it, whether or not it ever lets anybody in.
-func hasStarted(c desired.Component, set *appsv1.StatefulSet, pods []*corev1.Pod) bool {
+// startedImage is that of a server that has been let near the data, whatever the spec says by now: from its first moment
+// on it may have written to it, whether or not it ever lets anybody in.
+func startedImage(c desired.Component, set *appsv1.StatefulSet, pods []*corev1.Pod) string {
 	for _, p := range pods {
 		if p.Name != serverName(c) {
 			continue
 		}
 		if !readySince(p).IsZero() { // of those less is remembered
-			return set != nil && runsImage(set, c)
+			if set != nil && health.RolledOut(set) {
+				return set.Spec.Template.Spec.Containers[0].Image
+			}
+			return ""
 		}
-		for _, s := range p.Status.ContainerStatuses {
-			began := s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
-			if began && slices.ContainsFunc(p.Spec.Containers, func(is corev1.Container) bool { return is.Name == s.Name && is.Image == c.Database.Image }) {
-				return true
+		for _, s := range slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses) {
+			if s.State.Running == nil && s.State.Terminated == nil && s.LastTerminationState.Terminated == nil {
+				continue
+			}
+			for _, is := range slices.Concat(p.Spec.Containers, p.Spec.InitContainers) {
+				if is.Name == s.Name && desired.RunsServer(is.Name) {
+					return is.Image
+				}
 			}
 		}
 	}
-	return false
+	return ""
 }
 
 // serverName is the name of the pod with the server. Others may have its labels, if somebody copied them.
@@ -212,8 +221,8 @@ func (r *reconciler[T]) secretVersions(ctx context.Context, owner desired.Owner,
 	return out
 }
 
-// verdictOf is what an answer means for a database.
-func verdictOf(c desired.Component, answer visit) health.Verdict {
+// verdictOf is what an answer means for a database; left is who keeps an old password from being struck out.
+func verdictOf(c desired.Component, answer visit, left string) health.Verdict {
 	var refused *database.Refusal
 	switch {
 	case errors.As(answer.err, &refused):
@@ -221,9 +230,11 @@ func verdictOf(c desired.Component, answer visit) health.Verdict {
 	case answer.err == nil && answer.state.Full:
 		return health.Verdict{Status: health.Degraded, Reason: appsapi.ReasonDatabaseFull, Message: fmt.Sprintf(
 			"Database %s has no connection left for its applications: close some, or raise max_connections in config", c.Workload.Name)}
+	case answer.err == nil && answer.state.Limited:
+		return limited(c)
 	case answer.err == nil && answer.state.Rotating:
 		return health.Verdict{Status: health.Healthy, Reason: appsapi.ReasonRotating, Message: fmt.Sprintf(
-			"Passwords of database %s are being replaced: it takes the old ones, too, until nobody is left who was told only those", c.Workload.Name)}
+			"Passwords of database %s are being replaced: it takes the old ones, too, until nobody is left who was told only those, as %s may be", c.Workload.Name, cmp.Or(left, "somebody"))}
 	case answer.err == nil:
 		return health.Verdict{Status: health.Healthy, Reason: appsapi.ReasonReconciled}
 	}
@@ -232,12 +243,20 @@ func verdictOf(c desired.Component, answer visit) health.Verdict {
 	case session.Full:
 		return health.Verdict{Status: health.Degraded, Reason: appsapi.ReasonDatabaseFull, Message: name + " has no connection left, also none of those that are kept for the operator: " +
 			"close some, or raise max_connections in config"}
+	case session.Limited:
+		return limited(c)
 	case session.Silent:
 		return health.Verdict{Status: health.Degraded, Reason: appsapi.ReasonDatabaseSilent, Message: name + " accepts connections and does not answer: look at its log, and whether a network policy lets the operator in"}
 	case session.Denied, session.Refused:
 		return health.Verdict{Status: health.Degraded, Reason: appsapi.ReasonDatabaseRefuses, Message: fmt.Sprintf("%s refuses what the operator has to do: %v", name, answer.err)}
 	}
 	return health.Verdict{Status: health.Progressing, Reason: appsapi.ReasonProgressing, Message: fmt.Sprintf("%s is asked again: %v", name, answer.err)}
+}
+
+// limited says that the account of a database has no connection left, where others have.
+func limited(c desired.Component) health.Verdict {
+	return health.Verdict{Status: health.Degraded, Reason: appsapi.ReasonDatabaseFull, Message: fmt.Sprintf(
+		"Account %s of database %s has as many connections as it may have: close some, or raise max_user_connections in config", c.Database.Database, c.Workload.Name)}
 }
 
 // versionOf says whether a server is what the spec says.

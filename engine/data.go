@@ -105,7 +105,7 @@ func (r *reconciler[T]) noteVersion(ctx context.Context, owner desired.Owner, o 
 		}
 		if version == "" {
 			// It has not said yet what it is, and may never: its image does.
-			newer, ok := newerSeries(c.Database, k.GetAnnotations()[appsapi.AnnotationServerVersion])
+			newer, ok := newerSeries(c.Database.VersionOf(image), k.GetAnnotations()[appsapi.AnnotationServerVersion])
 			if !ok {
 				continue
 			}
@@ -121,14 +121,10 @@ func (r *reconciler[T]) noteVersion(ctx context.Context, owner desired.Owner, o 
 	return nil
 }
 
-// newerSeries is that of an image, if it is newer than what has written a volume.
-func newerSeries(db *desired.Database, wrote string) (string, bool) {
-	is, err := mariadb.ImageVersion(db.Image, db.Version)
-	if err != nil {
-		return "", false
-	}
+// newerSeries is that of a server, if it is known and newer than what has written a volume.
+func newerSeries(is mariadb.Version, wrote string) (string, bool) {
 	was, err := mariadb.ParseVersion(wrote)
-	return is.Series(), err != nil || was.OlderThan(is)
+	return is.Series(), is != mariadb.Version{} && (err != nil || was.OlderThan(is))
 }
 
 func has(annotations, want map[string]string) bool {

@@ -117,7 +117,7 @@ func (r *reconciler[T]) result(req ctrl.Request, report report, done *outcome, e
 func (r *reconciler[T]) act(ctx context.Context, app T, owner desired.Owner, o *observed, done *outcome) {
 	plan, err := rollout.For(rollout.Input{
 		Owner: owner, Components: o.components, Seen: o.seen, KeepJobs: o.keepJobs,
-		Kept: o.kept, DeleteData: r.deletesData(app), Databases: o.databases,
+		Kept: o.kept, DeleteData: r.deletesData(app), Databases: o.databases, Started: o.startedServers,
 	})
 	done.plan, done.invalid = plan, err
 	if err != nil || len(plan.Steps) == 0 {

@@ -15,17 +15,17 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
-// rolled says whether nobody is left who may know an older password of a database than the one that the binding
-// says now. Whoever cannot be known to know the new one counts as somebody who does not. Pods are asked for at the
-// API server itself, since two caches do not show the same moment; that may take it a tenth of a second.
-func (r *reconciler[T]) rolled(ctx context.Context, owner desired.Owner, o *observed, c desired.Component) (bool, error) {
+// behind names somebody who may know an older password of a database than the one that the binding says now; "" when
+// nobody is left. Whoever cannot be known to know the new one counts as somebody who does not. Pods are asked for at
+// the API server itself, since two caches do not show the same moment; that may take it a tenth of a second.
+func (r *reconciler[T]) behind(ctx context.Context, owner desired.Owner, o *observed, c desired.Component) (string, error) {
 	for _, user := range o.components {
-		if !slices.Contains(user.BoundTo, c.Name) {
+		if !slices.Contains(user.BoundTo, c.Name) && !slices.Contains(user.Reads, c.Database.Binding) {
 			continue
 		}
 		done, err := r.userRolled(ctx, owner, o, user)
 		if err != nil || !done {
-			return false, err
+			return fmt.Sprintf("component %q", user.Name), err
 		}
 	}
 	// What has left the spec runs until what took its place is ready, and uses what it used.
@@ -37,11 +37,11 @@ func (r *reconciler[T]) rolled(ctx context.Context, owner desired.Owner, o *obse
 		if workload := live.GetLabels()[appsapi.LabelWorkload]; workload != "" {
 			pods, err := r.podsOf(ctx, owner.Namespace, workload)
 			if err != nil || len(pods) > 0 {
-				return false, err
+				return fmt.Sprintf("%s %s", id.Kind.Kind, id.Name), err
 			}
 		}
 	}
-	return true, nil
+	return "", nil
 }
 
 // userRolled says that of one component that is bound.

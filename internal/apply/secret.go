@@ -41,7 +41,7 @@ func (a *Applier) CreateSecret(ctx context.Context, owner desired.Owner, c desir
 	if there == nil || (desired.Kept{ID: id, Object: there}).Of(owner) {
 		return stale(owner, id) // made before our cache knows of it
 	}
-	return own.Conflict(owner, id, fmt.Sprintf("exists and is not Holdfast's, so it is left alone; delete it, or choose another resourceName for component %q", c.Name))
+	return own.Conflict(owner, id, fmt.Sprintf("exists and is not Holdfast's, so it is left alone; delete it, or give component %q another name", c.Name))
 }
 
 // CompleteSecret adds to the credentials of a component what they lack: they may be older than
@@ -87,6 +87,9 @@ func (a *Applier) fill(ctx context.Context, owner desired.Owner, c desired.Compo
 			value, err := a.password(ctx, owner, credential)
 			if err != nil {
 				return err
+			}
+			if fault := password.Fault(string(value)); c.Database != nil && fault != "" {
+				return &own.MissingSource{Why: fmt.Sprintf("The password %q that is declared for component %q has %s; write one without", credential.Key, c.Name, fault)}
 			}
 			secret.Data[credential.Key] = value
 		}

@@ -54,7 +54,7 @@ func (k *Keeper) told(ctx context.Context, d Database) (password, version string
 		return "", "", fmt.Errorf("get Secret %s/%s: %w", d.Namespace, d.Binding, err)
 	}
 	if live.Type != bindingType || !d.isOurs(&live) {
-		return "", "", &Refusal{Reason: appsapi.ReasonBindingConflict, Why: fmt.Sprintf("Secret %s/%s, which is to say how to get in, exists and is not Holdfast's (type %s). Delete it, or choose another resourceName",
+		return "", "", &Refusal{Reason: appsapi.ReasonBindingConflict, Why: fmt.Sprintf("Secret %s/%s, which is to say how to get in, exists and is not Holdfast's (type %s). Delete it if nobody needs it",
 			d.Namespace, d.Binding, live.Type)}
 	}
 	password = string(live.Data[bindingPassword])

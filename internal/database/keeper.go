@@ -64,8 +64,8 @@ type State struct {
 	Version mariadb.Version
 	// Rotating says that a password is on its way to another one, and waits for those who use it.
 	Rotating bool
-	// Full says that nobody gets in any more but the operator.
-	Full bool
+	// Full says that nobody gets in any more but the operator, and Limited that the account does not.
+	Full, Limited bool
 	// NextRotation is when the next one is due; zero when none is.
 	NextRotation time.Time
 	// Binding is the version of the Secret that tells how to get in.
@@ -94,6 +94,7 @@ const maxSteps = 24
 
 // Visit makes a database right, as far as that is possible now.
 func (k *Keeper) Visit(ctx context.Context, d Database) (State, error) {
+	last := rotation.Rest
 	for range maxSteps {
 		state, step, err := k.step(ctx, d)
 		switch {
@@ -105,6 +106,10 @@ func (k *Keeper) Visit(ctx context.Context, d Database) (State, error) {
 		if k.after != nil {
 			k.after(step)
 		}
+		last = step
+	}
+	if last == rotation.One {
+		return State{}, shutOut(d)
 	}
 	return State{}, fmt.Errorf("the accounts of the database on %s do not come to rest after %d steps", d.Host, maxSteps)
 }
@@ -140,7 +145,7 @@ func (k *Keeper) step(ctx context.Context, d Database) (State, rotation.Step, er
 	if err != nil {
 		return State{}, "", err
 	}
-	state := State{Rotating: user.Pending != "" || root.Pending != "", Full: at.full, Binding: user.version, password: user.Password}
+	state := State{Rotating: user.Pending != "" || root.Pending != "", Full: at.full, Limited: at.limited, Binding: user.version, password: user.Password}
 	if e := d.Rotation.EveryDays; e != nil && (root.Wanted == "" || user.Wanted == "") {
 		state.NextRotation = s.rotated().AddDate(0, 0, int(*e))
 	}
@@ -265,19 +270,27 @@ func (k *Keeper) accounts(ctx context.Context, d Database, s stored, at *server)
 // declared is the password that somebody wants an account to have; "" when nobody says.
 func (k *Keeper) declared(ctx context.Context, d Database, c appsapi.Credential) (string, error) {
 	if c.Value != "" || c.SecretRef == nil {
-		return c.Value, nil
+		return c.Value, unfit(password.Fault(c.Value), "rootPass")
 	}
 	var source corev1.Secret
 	err := k.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: c.SecretRef.Name}, &source)
 	if client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("get Secret %s/%s: %w", d.Namespace, c.SecretRef.Name, err)
 	}
-	password := string(source.Data[c.SecretRef.Key])
-	if err != nil || password == "" {
+	wanted := string(source.Data[c.SecretRef.Key])
+	if err != nil || wanted == "" {
 		return "", &Refusal{Reason: appsapi.ReasonCredentialsMissing, Why: fmt.Sprintf("Secret %s/%s, from which the password is taken, has nothing under the key %q; the password stays what it was. Add it",
 			d.Namespace, c.SecretRef.Name, c.SecretRef.Key)}
 	}
-	return password, nil
+	return wanted, unfit(password.Fault(wanted), fmt.Sprintf("Secret %s/%s, key %q", d.Namespace, c.SecretRef.Name, c.SecretRef.Key))
+}
+
+// unfit says that a password is none that every program reads alike.
+func unfit(fault, where string) error {
+	if fault == "" {
+		return nil
+	}
+	return &Refusal{Reason: appsapi.ReasonCredentialsMissing, Why: fmt.Sprintf("%s has a password with %s; the password stays what it was. Write one without", where, fault)}
 }
 
 // do is one step: one write to the API server, or one statement to the server.
@@ -287,6 +300,11 @@ func (k *Keeper) do(ctx context.Context, d Database, s stored, in *session.Sessi
 		s.turn(a.key)
 		return k.write(ctx, s)
 	case rotation.Forget:
+		if a.Password == a.Pending { // the server may still take a third one, which nobody knows any more
+			if err := k.one(ctx, d, in, a); err != nil {
+				return err
+			}
+		}
 		s.forget(a.key)
 		return k.write(ctx, s)
 	case rotation.Both:
@@ -349,6 +367,13 @@ func lockedOut(d Database) error {
 	return &Refusal{Reason: appsapi.ReasonCredentialsMismatch, Why: fmt.Sprintf(
 		"No password in Secret %s/%s opens the database as root: %s, which restarts the server once: kubectl annotate secret %s -n %s --overwrite %s=$(date +%%s)",
 		d.Namespace, d.Secret, why, d.Secret, d.Namespace, appsapi.AnnotationResetCredentials)}
+}
+
+// shutOut says that an account does not get in with the password that it was just given.
+func shutOut(d Database) error {
+	return &Refusal{Reason: appsapi.ReasonDatabaseRefuses, Why: fmt.Sprintf(
+		"The server on %s was given the password of account %s, and does not let it in: it may demand TLS (REQUIRE SSL), be locked, or exist for another host, too, which has no right to the schema. "+
+			"Look, as root: SELECT host, ssl_type FROM mysql.user WHERE user = '%s'", d.Host, d.Schema, d.Schema)}
 }
 
 // Trouble is what keeps a visit from being made; "" when it was made, or refused.

@@ -12,8 +12,8 @@ import (
 // server is the server of a database, as its passwords let us see it.
 type server struct {
 	address string
-	// full says that it had no connection left for others than us.
-	full bool
+	// full says that it had no connection left for others than us, and limited that an account had all that it may have.
+	full, limited bool
 }
 
 func (s *server) at(port int) string { return net.JoinHostPort(s.address, strconv.Itoa(port)) }
@@ -29,7 +29,11 @@ func (s *server) opens(ctx context.Context, user, password, schema string) (bool
 	if session.TroubleOf(err) == session.Full {
 		s.full = true
 		l.Address = s.at(mariadb.AdminPort)
-		return l.Opens(ctx)
+		ok, err = l.Opens(ctx)
+	}
+	if session.TroubleOf(err) == session.Limited { // it is asked for its password before
+		s.limited = true
+		return true, nil
 	}
 	return ok, err
 }

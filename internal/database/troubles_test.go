@@ -131,6 +131,61 @@ func TestAccountLostWhileRotating(t *testing.T) {
 	h.someOpen("the account is back")
 }
 
+// An account that cannot get in whatever its password is said, and not set again and again without a word.
+func TestAccountShutOut(t *testing.T) {
+	h := newHouse(t, plane(t), "11.8", "shut")
+	h.visit()
+	h.asRoot("ALTER USER 'shop'@'%' REQUIRE SSL")
+	_, err := h.keeper(nil).Visit(t.Context(), h.d)
+	if err == nil || !strings.Contains(err.Error(), "was given the password of account shop, and does not let it in") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An account that has all the connections that it may have gets in, and is said to be full.
+func TestAccountLimited(t *testing.T) {
+	h := newHouse(t, plane(t), "11.8", "limited")
+	h.visit()
+	h.asRoot("ALTER USER 'shop'@'%' WITH MAX_USER_CONNECTIONS 1")
+	one, err := session.Login{Address: net.JoinHostPort(h.server.Address, "3306"), User: "shop", Password: "the first one"}.Open(t.Context())
+	h.must(err)
+	defer one.Close()
+	if state := h.visit(); !state.Limited || state.Full {
+		t.Errorf("got %+v", state)
+	}
+	if err := h.keeper(nil).Pulse(t.Context(), h.d, State{password: "the first one"}); session.TroubleOf(err) != session.Limited {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The new password in the place of the old one, by somebody who wanted to help.
+func TestNewPasswordStoredEarly(t *testing.T) {
+	h := newHouse(t, plane(t), "11.8", "early")
+	h.visit()
+	h.roll()
+	h.d.User.Value = "the next one"
+	h.visit()
+	h.change(h.d.Secret, func(data map[string][]byte) { data[mariadb.KeyPassword] = []byte("the next one") })
+	if state := h.visit(); !state.Rotating || !h.opens("shop", "the first one") {
+		t.Errorf("those who were told the old one are cut off: %+v", state)
+	}
+	for h.visit().Rotating {
+		h.roll()
+	}
+	h.ended(map[string]string{mariadb.KeyPassword: "the first one"}, 0)
+}
+
+// A password that programs do not read alike is not taken, and the one that is there stays.
+func TestUnfitPassword(t *testing.T) {
+	h := newHouse(t, plane(t), "11.8", "unfit")
+	h.visit()
+	h.d.User.Value = "from echo\n"
+	_, err := h.keeper(nil).Visit(t.Context(), h.d)
+	if err == nil || !strings.Contains(err.Error(), "has a password with a line break") || !h.opens("shop", "the first one") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // Who is locked out may have the stored password put into the server, once for each time of asking.
 func TestLockedOutAndReset(t *testing.T) {
 	c := plane(t)

@@ -26,6 +26,8 @@ type Component struct {
 	DependsOn []string
 	// BoundTo are the components it connects to.
 	BoundTo []string
+	// Reads are the Secrets that its pods are replaced for.
+	Reads []string
 	// GatesNobody is set when those that depend on it need not wait.
 	GatesNobody bool
 	// Suspended components are looked at, not written.
@@ -86,6 +88,7 @@ func For(owner Owner, components []appsapi.Component, known Known) []Component {
 		for _, b := range c.Bindings {
 			d.BoundTo = append(d.BoundTo, b.Component)
 		}
+		d.Reads = secretsOf(Refs(c))
 		switch {
 		case c.Service != nil:
 			a.service(c, &d)

@@ -52,6 +52,19 @@ func (a application) database(c appsapi.Component, d *Component) {
 // taken are the schemas and accounts that a server has of its own.
 var taken = []string{"root", "mysql", "sys", "information_schema", "performance_schema", "healthcheck", "mariadb"}
 
+// VersionOf is that of an image, which may be another one than that of the spec; zero when nothing says what it is.
+func (d *Database) VersionOf(image string) mariadb.Version {
+	declared := ""
+	if image == d.Image {
+		declared = d.Version
+	}
+	v, err := mariadb.ImageVersion(image, declared)
+	if err != nil {
+		return mariadb.Version{}
+	}
+	return v
+}
+
 // unfit says why a name cannot be that of a schema and its account.
 func unfit(name string) string {
 	if !slices.Contains(taken, strings.ToLower(name)) {

@@ -180,7 +180,7 @@ func (f finder) fresh(c appsapi.Component) home {
 			return home{set: set, refused: f.occupied(c, k)}
 		case k.Workload() == "": // a Secret that happens to have the name
 			return home{set: set, refused: fmt.Sprintf("%s exists and is not Holdfast's, so component %q does not start with it. "+
-				"Delete it, choose another resourceName, or hand it over: kubectl annotate secret %s -n %s %s=true",
+				"Delete it, give the component another name, or hand it over: kubectl annotate secret %s -n %s %s=true",
 				k, c.Name, k.Name, f.owner.Namespace, appsapi.AnnotationAdopt)}
 		}
 	}
@@ -211,10 +211,10 @@ func (f finder) occupied(c appsapi.Component, k Kept) string {
 	whose := fmt.Sprintf("component %q of %s %q", k.Component(), l[appsapi.LabelOwnerKind], l[appsapi.LabelInstance])
 	if k.Of(f.owner) && !f.named[k.Component()] {
 		return fmt.Sprintf("%s has the data of %s, which left the spec, so component %q does not start with it. "+
-			"If it is the same component, say renamedFrom: %s; otherwise choose another resourceName", k, whose, c.Name, k.Component())
+			"If it is the same component, say renamedFrom: %s; otherwise give the component another name", k, whose, c.Name, k.Component())
 	}
 	return fmt.Sprintf("%s has the data of %s, so component %q does not start with it. "+
-		"Choose another resourceName, or hand it over: kubectl annotate %s %s -n %s %s=true",
+		"Give the component another name, or hand it over: kubectl annotate %s %s -n %s %s=true",
 		k, whose, c.Name, strings.ToLower(k.Kind.Kind), k.Name, f.owner.Namespace, appsapi.AnnotationAdopt)
 }
 

@@ -69,7 +69,7 @@ func TestHomes(t *testing.T) {
 		"in a place that is another's":     {component: db, kept: []kept{theirs}, set: "shop-db", refused: `has the data of component "db" of AppStack "other"`},
 		"half of it is another's":          {component: db, kept: []kept{ours("data-shop-db-1", "shop-db", "db"), theirs}, set: "shop-db", refused: `of AppStack "other"`},
 		"that was handed over":             {component: db, kept: []kept{annotated(theirs, appsapi.AnnotationAdopt)}, set: "shop-db", has: 1},
-		"in the place of a component":      {component: appsapi.Component{Name: "new", ResourceName: "shop-db"}, kept: []kept{ours("data-shop-db-0", "shop-db", "db")}, set: "shop-db", refused: "say renamedFrom: db; otherwise choose another resourceName"},
+		"in the place of a component":      {component: appsapi.Component{Name: "new", ResourceName: "shop-db"}, kept: []kept{ours("data-shop-db-0", "shop-db", "db")}, set: "shop-db", refused: "say renamedFrom: db; otherwise give the component another name"},
 		"a Secret that has the name":       {component: db, kept: []kept{{name: "shop-db-auth", secret: true}}, set: "shop-db", refused: "Secret shop-db-auth exists and is not Holdfast's"},
 		"a Secret that people restored":    {component: db, kept: []kept{ours("data-shop-db-0", "shop-db", "db"), {name: "shop-db-auth", secret: true}}, set: "shop-db", has: 2},
 		"another name for its Service":     {component: appsapi.Component{Name: "db", ResourceName: "new"}, kept: []kept{ours("data-shop-db-0", "shop-db", "db")}, set: "shop-db", has: 1},

@@ -86,6 +86,16 @@ func Refs(c appsapi.Component) []Ref {
 	return found.refs()
 }
 
+func secretsOf(refs []Ref) []string {
+	var out []string
+	for _, r := range refs {
+		if r.Kind == RefSecret {
+			out = append(out, r.Name)
+		}
+	}
+	return out
+}
+
 // Absent are the ConfigMaps and Secrets that volumes of a component show and that do not
 // exist. Volumes alone: without them no container is even tried, so nobody else tells.
 func Absent(c appsapi.Component, known Contents) []Ref {

@@ -14,6 +14,11 @@ const (
 	resetFile      = "root"
 )
 
+// RunsServer says whether a container of a database runs its server. Others may be there that somebody else has added.
+func RunsServer(container string) bool {
+	return container == containerName || container == resetContainer
+}
+
 // resetCredentials lets the server start with the password of root that is stored, when somebody has
 // asked for that on the Secret. Nothing of it is in pods of which nobody did; and as it is in the
 // template, asking restarts the server once.

@@ -50,6 +50,10 @@ func TestImageVersion(t *testing.T) {
 		{"registry:5000/db/mariadb", "11.8", "11.8.0"},
 		{"mariadb:lts", "11.4", "11.4.0"},
 		{"mariadb:lts", "", ""},
+		{"registry/db:1.5", "11.8", "11.8.0"}, // numbers of something else
+		{"registry/db:2024.06", "10.11", "10.11.0"},
+		{"registry/db:1.5", "", ""},
+		{"mariadb:5.5", "", "5.5.0"},
 	} {
 		v, err := mariadb.ImageVersion(c.image, c.declared)
 		if (err != nil) != (c.want == "") || err == nil && v.String() != c.want {

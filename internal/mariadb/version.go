@@ -32,15 +32,21 @@ func ParseVersion(text string) (Version, error) {
 	return v, nil
 }
 
-// ImageVersion is the one that the tag of an image says, or else what was written down beside it.
+// ImageVersion is the one that the tag of an image says, or else what was written down beside it. Tags that number
+// something else, such as the builds of a company, say nothing of the server.
 func ImageVersion(image, declared string) (Version, error) {
 	image, _, _ = strings.Cut(image, "@")
 	if i := strings.LastIndex(image, ":"); i > strings.LastIndex(image, "/") {
-		if v, err := ParseVersion(image[i+1:]); err == nil {
+		if v, err := ParseVersion(image[i+1:]); err == nil && v.plausible() {
 			return v, nil
 		}
 	}
 	return ParseVersion(declared)
+}
+
+// plausible says whether there is, or may come to be, such a server: after 5.5 came 10.0, and a year is no version.
+func (v Version) plausible() bool {
+	return v.Major == 5 && v.Minor == 5 || v.Major >= 10 && v.Major < 100
 }
 
 // OlderThan says whether what the other one has written cannot be read by this one: another patch of

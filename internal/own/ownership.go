@@ -98,7 +98,7 @@ func Owned(owner desired.Owner, obj metav1.Object) bool {
 // ClaimTaken is a claim of somebody else with the name of one that new pods would use.
 func ClaimTaken(owner desired.Owner, name string) *NameConflict {
 	return Conflict(owner, desired.ID{Kind: desired.KindClaim, Name: name}, fmt.Sprintf(
-		"exists and is not Holdfast's, so no pod is started with it; delete it, choose another resourceName, or hand it over: kubectl annotate pvc %s -n %s %s=true",
+		"exists and is not Holdfast's, so no pod is started with it; delete it, give the component another name, or hand it over: kubectl annotate pvc %s -n %s %s=true",
 		name, owner.Namespace, appsapi.AnnotationAdopt))
 }
 

@@ -15,3 +15,19 @@ func TestNew(t *testing.T) {
 		seen[p] = true
 	}
 }
+
+func TestFault(t *testing.T) {
+	for p, want := range map[string]string{
+		"":                       "",
+		"it's \"odd\" \\ $x ä 漢": "",
+		"from echo\n":            "a line break, as echo appends one and printf does not",
+		"a\r\nb":                 "a line break, as echo appends one and printf does not",
+		"a\x00b":                 "a control character",
+		"tab\t":                  "a control character",
+		"\xff\xfe":               "bytes that are no text (UTF-8)",
+	} {
+		if got := Fault(p); got != want {
+			t.Errorf("%q: got %q, want %q", p, got, want)
+		}
+	}
+}

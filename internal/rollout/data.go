@@ -66,7 +66,7 @@ func (p *planner) data(c *desired.Component, live Object) *Data {
 		d.Verdict = refused(appsapi.ReasonDataConflict, other)
 		return d
 	}
-	if other := cmp.Or(olderServer(c), otherSchema(c)); other != "" {
+	if other := cmp.Or(olderServer(c, p.Started[c.Name]), otherSchema(c)); other != "" {
 		d.Start = false
 		d.Verdict = refused(appsapi.ReasonDataConflict, other)
 		return d
@@ -104,19 +104,26 @@ func otherVolumes(c *desired.Component) string {
 	return ""
 }
 
-// olderServer says that a database would be run by a server that is older than its data. Some start all
-// the same, and do damage.
-func olderServer(c *desired.Component) string {
+// olderServer says that a database would be run by a server that is older than its data, or than the one that has
+// been let near it since. Some start all the same, and do damage.
+func olderServer(c *desired.Component, started string) string {
 	if c.Database == nil {
 		return ""
 	}
-	wanted, err := mariadb.ImageVersion(c.Database.Image, c.Database.Version)
-	if err != nil {
+	wanted := c.Database.VersionOf(c.Database.Image)
+	if wanted == (mariadb.Version{}) {
 		return "" // nothing says what it is
 	}
 	for _, k := range c.Data.Kept {
-		wrote, err := mariadb.ParseVersion(k.GetAnnotations()[appsapi.AnnotationServerVersion])
-		if k.Claim == nil || err != nil || !wanted.OlderThan(wrote) || k.GetAnnotations()[appsapi.AnnotationServerImage] == c.Database.Image {
+		if k.Claim == nil {
+			continue
+		}
+		wrote, _ := mariadb.ParseVersion(k.GetAnnotations()[appsapi.AnnotationServerVersion]) // zero when it says none
+		by := k.GetAnnotations()[appsapi.AnnotationServerImage]
+		if since := c.Database.VersionOf(started); wrote.OlderThan(since) {
+			wrote, by = since, started
+		}
+		if !wanted.OlderThan(wrote) || by == c.Database.Image {
 			continue // the tag of the image that wrote it may say anything
 		}
 		return fmt.Sprintf("%s was written by MariaDB %s, and image %s is of the series %s, which cannot be trusted with it: nothing is changed. "+

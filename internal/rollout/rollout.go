@@ -42,6 +42,8 @@ type Input struct {
 	// Databases are what the servers of databases say, by component: pods that run are not
 	// enough to let an application in.
 	Databases map[string]health.Verdict
+	// Started are the images of servers that have been let near the data of databases, by component.
+	Started map[string]string
 }
 
 // Plan is what to do now.

@@ -64,6 +64,8 @@ func Next(a Account) Step {
 	switch {
 	case a.Pending == "":
 		return begin(a)
+	case a.Pending == a.Password:
+		return early(a)
 	case a.Wanted == a.Password && a.Opens:
 		return Turn
 	case a.Told == "" || a.OneOnly:
@@ -76,6 +78,21 @@ func Next(a Account) Step {
 		return Await
 	case a.Opens:
 		return One
+	}
+	return Forget
+}
+
+// early is for an account whose new password was stored in the place of the old one, by somebody who wanted to help.
+// Which one those know who were told neither, and whether the server still takes it, nothing says any more. So they
+// are told and waited for as ever, and Forget makes sure that there is one.
+func early(a Account) Step {
+	switch {
+	case !a.PendingOpens:
+		return One
+	case a.Told != "" && a.Told != a.Pending:
+		return Bind
+	case a.Told != "" && !a.Rolled && !a.OneOnly:
+		return Await
 	}
 	return Forget
 }

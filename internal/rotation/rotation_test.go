@@ -48,6 +48,9 @@ func (w *world) do(s Step) {
 	case One:
 		w.server = []string{w.account().Final()}
 	case Forget:
+		if w.password == w.pending {
+			w.server = []string{w.pending}
+		}
 		w.password, w.pending = w.pending, ""
 	case Turn:
 		w.password, w.pending = w.pending, w.password
@@ -124,6 +127,25 @@ func TestStoredPasswordCounts(t *testing.T) {
 		}
 		if want := w.account().Final(); Next(w.account()) != Rest || !slices.Equal(w.server, []string{want}) || w.told != want {
 			t.Errorf("with pending %q it ends with %+v", pending, w)
+		}
+	}
+}
+
+// Somebody who stores the new password in the place of the old one, while both open, keeps nobody from rolling and
+// nothing from ending.
+func TestStoredEarly(t *testing.T) {
+	for _, wanted := range []string{"", "new", "old"} {
+		w := &world{server: []string{"old", "new"}, password: "new", pending: "new", wanted: wanted, told: "old", clients: []string{"old", "old"}}
+		var trace []Step
+		for range 40 {
+			s := Next(w.account())
+			trace = append(trace, s)
+			w.do(s)
+			w.check(t, trace)
+			w.roll()
+		}
+		if want := w.account().Final(); Next(w.account()) != Rest || !slices.Equal(w.server, []string{want}) || wanted != "" && want != wanted {
+			t.Errorf("wanted %q: %v ends with %+v", wanted, trace, w)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/mariadb"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
@@ -16,6 +17,8 @@ func init() {
 	stories["database: that of another application is left alone"] = databaseOfAnother
 	stories["database: a job of the release before does not hold a password up"] = formerJob
 	stories["database: a server that never got ready may have written"] = halfUpgraded
+	stories["database: a newer server was started behind our back"] = upgradedByHand
+	stories["database: who reads the binding without being bound is waited for"] = readsTheBinding
 	stories["database: the component leaves between two sets"] = databaseLeavesBetween
 	behaviors["11.8-never"], behaviors["11.8-missing"] = podsim.NeverReady(), podsim.ImageNotFound()
 }
@@ -77,6 +80,46 @@ func halfUpgraded(w *world) {
 	w.Expect(w.pod("shop-db-0").Spec.Containers[0].Image).To(Equal("shop/mariadb:11.8-never"))
 	image("11.8", "11.8")
 	w.becomesReady()
+}
+
+// upgradedByHand: what counts is who was let near the files, and not who asked for it.
+func upgradedByHand(w *world) {
+	w.create(strings.Replace(withDatabase, "11.8", "10.11", 1))
+	w.becomesReady()
+	w.edit(func(s *appsapi.AppStackSpec) { s.Suspend = true })
+	w.Eventually(w.condition("Ready"), inTurn).Should(HavePrefix("True/Suspended: "))
+	set := w.set("shop-db")
+	before := set.DeepCopy()
+	set.Spec.Template.Spec.Containers[0].Image = "shop/mariadb:11.8-never"
+	w.Expect(w.Patch(w.Context(), set, client.MergeFrom(before))).To(Succeed())
+	w.Eventually(func() []corev1.ContainerStatus {
+		if p := w.pod("shop-db-0"); p != nil && p.Spec.Containers[0].Image == "shop/mariadb:11.8-never" {
+			return p.Status.ContainerStatuses
+		}
+		return nil
+	}, inTurn).Should(ContainElement(HaveField("State.Running", Not(BeNil()))))
+	w.edit(func(s *appsapi.AppStackSpec) { s.Suspend = false })
+	w.Eventually(w.condition("Ready"), inTurn).Should(ContainSubstring("was written by MariaDB 11.8.0, and image mariadb:10.11 is of the series 10.11"))
+	w.Expect(w.pod("shop-db-0").Spec.Containers[0].Image).To(Equal("shop/mariadb:11.8-never"))
+}
+
+// readsTheBinding: a component that has the Secret in its environment knows the password as well as one that is bound.
+func readsTheBinding(w *world) {
+	w.create(strings.Replace(withDatabase, `bindings: [{component: db}]
+  service: {image: "shop/web:1",`, `dependsOn: [db]
+  service: {image: "shop/web:1", envFrom: [{secretRef: {name: shop-db-binding}}],`, 1))
+	w.becomesReady()
+	old := string(w.credentials("shop-db-auth").Data["password"])
+	w.edit(func(s *appsapi.AppStackSpec) {
+		s.Components[0].Database.Rotation.RequestedAt = "now"
+		s.Components[1].Service.Image = "shop/web:never"
+	})
+	w.Eventually(func() string { return string(w.credentials("shop-db-binding").Data["password"]) }, inTurn).ShouldNot(Equal(old))
+	w.Consistently(func() []string { return w.hashes("db") }, "3s").Should(ContainElement(mariadb.Hash(old)))
+	w.Eventually(func() string { return w.stack().Status.Components[0].Message }, inTurn).Should(ContainSubstring(`as component "web" may be`))
+	w.editComponent("web", func(c *appsapi.Component) { c.Service.Image = "shop/web:2" })
+	w.becomesReady()
+	w.Eventually(w.onePassword, inTurn).Should(Succeed())
 }
 
 // databaseLeavesBetween: with the pods goes what told how to get in.

@@ -45,7 +45,7 @@ func phase(conditions []metav1.Condition) appsapi.Phase {
 		return appsapi.PhaseDegraded
 	}
 	switch ready.Reason {
-	case appsapi.ReasonProgressing, appsapi.ReasonWaitingForDependency, appsapi.ReasonStorageResizing:
+	case appsapi.ReasonProgressing, appsapi.ReasonWaitingForDependency, appsapi.ReasonStorageResizing, appsapi.ReasonDatabaseStarting:
 		return appsapi.PhaseProgressing
 	}
 	return appsapi.PhaseDegraded

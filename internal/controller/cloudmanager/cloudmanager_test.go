@@ -27,6 +27,7 @@ func TestPhase(t *testing.T) {
 		"on its way":               {conditions: []metav1.Condition{ready("False", "Progressing"), reconciling}, want: "Progressing"},
 		"one waits for another":    {conditions: []metav1.Condition{ready("False", "WaitingForDependency"), reconciling}, want: "Progressing"},
 		"the volume grows":         {conditions: []metav1.Condition{ready("False", "StorageResizing"), reconciling}, want: "Progressing"},
+		"the database starts":      {conditions: []metav1.Condition{ready("False", "DatabaseStarting"), reconciling}, want: "Progressing"},
 		"on its way for too long":  {conditions: []metav1.Condition{ready("False", "Progressing"), stalled}, want: "Degraded"},
 		"a broken image":           {conditions: []metav1.Condition{ready("False", "ComponentDegraded"), reconciling}, want: "Degraded"},
 		"a name that is taken":     {conditions: []metav1.Condition{ready("False", "NameConflict"), reconciling}, want: "Degraded"},

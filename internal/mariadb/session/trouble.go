@@ -16,6 +16,8 @@ const (
 	Denied Trouble = "Denied"
 	// Full means that it answers, and all its connections are taken.
 	Full Trouble = "Full"
+	// Limited means that it takes the password, and that the account has all the connections that it may have.
+	Limited Trouble = "Limited"
 	// Refused means that it answers, and will not do it.
 	Refused Trouble = "Refused"
 	// Silent means that nobody answers: it is not there, starts, hangs, or cannot be reached.
@@ -31,10 +33,9 @@ var (
 		1130, // not from this address
 		1698, // only by its socket
 	}
-	full = []uint16{
-		1040, // of the server
-		1203, // of the account
-		1226, // of the account in an hour
+	limited = []uint16{
+		1203, // by max_user_connections
+		1226, // by what the account was given with
 	}
 )
 
@@ -55,8 +56,10 @@ func TroubleOf(err error) Trouble {
 		return Silent
 	case slices.Contains(denied, said.Number):
 		return Denied
-	case slices.Contains(full, said.Number):
+	case said.Number == 1040:
 		return Full
+	case slices.Contains(limited, said.Number):
+		return Limited
 	}
 	return Refused
 }

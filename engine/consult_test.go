@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/database"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+)
+
+// A server that was let near the data counts, whatever the spec says by now.
+func TestStartedImage(t *testing.T) {
+	c := desired.Component{Workload: desired.ID{Name: "shop-db"}, Database: &desired.Database{DatabaseComponent: appsapi.DatabaseComponent{Image: "mariadb:10.11"}}}
+	began := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	crashed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	pod := func(change func(*corev1.Pod)) []*corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "shop-db-0"}, Spec: corev1.PodSpec{
+			InitContainers: []corev1.Container{{Name: "reset-credentials", Image: "mariadb:11.8"}},
+			Containers:     []corev1.Container{{Name: "proxy", Image: "mesh:99.1"}, {Name: "app", Image: "mariadb:11.8"}},
+		}}
+		change(p)
+		return []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "copied-its-labels"}}, p}
+	}
+	status := func(name string, now, last corev1.ContainerState) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: name, State: now, LastTerminationState: last}}
+		}
+	}
+	ready := func(p *corev1.Pod) {
+		p.Spec = corev1.PodSpec{}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	}
+	set := &appsv1.StatefulSet{Status: appsv1.StatefulSetStatus{Replicas: 1}}
+	set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Image: "mariadb:11.8"}}
+	done := set.DeepCopy()
+	done.Status.UpdatedReplicas = 1
+	for name, tc := range map[string]struct {
+		pods []*corev1.Pod
+		set  *appsv1.StatefulSet
+		want string
+	}{
+		"no pod":                       {},
+		"not started":                  {pods: pod(status("app", corev1.ContainerState{}, corev1.ContainerState{}))},
+		"runs":                         {pods: pod(status("app", began, corev1.ContainerState{})), want: "mariadb:11.8"},
+		"waits after a crash":          {pods: pod(status("app", corev1.ContainerState{}, crashed)), want: "mariadb:11.8"},
+		"something beside it runs":     {pods: pod(status("proxy", began, corev1.ContainerState{}))},
+		"ready, and all is rolled":     {pods: pod(ready), set: done, want: "mariadb:11.8"},
+		"ready, and may be an old one": {pods: pod(ready), set: set},
+		"only the reset has run": {want: "mariadb:11.8", pods: pod(func(p *corev1.Pod) {
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "reset-credentials", State: crashed}}
+		})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := startedImage(c, tc.set, tc.pods); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestVerdictOfAnswers(t *testing.T) {
+	c := desired.Component{Workload: desired.ID{Name: "shop-db"}, Database: &desired.Database{DatabaseComponent: appsapi.DatabaseComponent{Database: "shop"}}}
+	for want, answer := range map[string]visit{
+		`DatabaseFull: Account shop of database shop-db has as many connections as it may have`: {state: database.State{Limited: true}},
+		`DatabaseFull: Database shop-db has no connection left`:                                 {state: database.State{Full: true, Limited: true}},
+		`Rotating: Passwords of database shop-db are being replaced`:                            {state: database.State{Rotating: true}},
+	} {
+		v := verdictOf(c, answer, `component "web"`)
+		if got := v.Reason + ": " + v.Message; !strings.HasPrefix(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if v.Reason == appsapi.ReasonRotating && !strings.HasSuffix(v.Message, `as component "web" may be`) {
+			t.Errorf("it does not say who is waited for: %s", v.Message)
+		}
+	}
+}
+
+// A database of any kind is run as that of an AppStack, and nothing else is changed.
+func TestDatabasesOfAnyKind(t *testing.T) {
+	given := []Component{{Name: "web", Service: &appsapi.ServiceComponent{}}, {Name: "db", Database: &appsapi.DatabaseComponent{Version: "11.8"}}}
+	kind := withServers(Kind[*appsapi.AppStack]{Components: func(*appsapi.AppStack) []Component { return given }})
+	got := kind.Components(nil)
+	if got[0].Stateful != nil || got[1].Stateful == nil || got[1].Stateful.Image != "mariadb:11.8" || given[1].Stateful != nil {
+		t.Errorf("got %+v of %+v", got, given)
+	}
+}
