@@ -103,6 +103,8 @@ func databaseState(t *testing.T) string {
 const dbNS = "e2e-database"
 
 var disturbances = []disturbance{
+	// Requests that fail now as well are the machine's doing.
+	{name: "nothing, for ten seconds", do: func(*testing.T, *WithT, int) { time.Sleep(10 * time.Second) }},
 	{name: "the operator is killed", do: func(t *testing.T, g *WithT, round int) {
 		if round > 1 { // a program that crashes again and again is made to wait for minutes by the node; a new pod is not
 			kubectl(t, "-n", "holdfast-system", "delete", "pod", "-l", "app.kubernetes.io/component=operator")
@@ -212,7 +214,7 @@ when it was acknowledged; all of them (%d at the end) were looked for each time,
 | what happens | longest time without a row, in s | failed requests | rows written meanwhile |
 | --- | --- | --- | --- |
 %s
-Nobody must notice anything of the first five; where the server itself is started again, it must be back within %.0f s.
+Nobody must notice anything of the first six; where the server itself is started again, it must be back within %.0f s.
 `, writers, 20, rows, times(*rounds), table.String(), mayBeGone.Seconds())
 	if err := os.MkdirAll(root+"/out", 0o755); err != nil {
 		t.Fatal(err)
