@@ -25,7 +25,7 @@ func TestReport(t *testing.T) {
 		Contenders: []results.Contender{{ID: results.Bare, Name: "bare"}, {ID: "C1", Name: "Holdfast"}, {ID: "C4", Name: "<slow>"}},
 		Rounds: []results.Round{
 			{Order: []string{"C0s", "C1", "C4", "C0s"}, Samples: map[string][]results.Sample{results.Bare: append(sample(2), sample(2)...), "C1": sample(2.2), "C4": sample(200)}},
-			{Order: []string{"C0s"}, Thrown: true, Spread: 0.5, Samples: map[string][]results.Sample{results.Bare: append(sample(1), sample(9)...)}},
+			{Order: []string{"C0s"}, Thrown: true, Spread: 0.5, SpreadAtPace: 0.2, Samples: map[string][]results.Sample{results.Bare: append(sample(1), sample(9)...)}},
 		},
 		Requests: []results.Requests{{Contender: "C1", Resource: "services", Verb: "patch", PerApp: 1}},
 		Heap:     []results.HeapSample{{Apps: 1000, LiveMB: 20}, {Apps: 2000, LiveMB: 28}},
@@ -50,7 +50,7 @@ func TestReport(t *testing.T) {
 		"| C1 | patch services | 1.00 | 0 |", "| 1000 | 2000 | 31.0 | 5.0 | 9.0 | 4.0 | 60 |",
 		"**P1 wall, Holdfast / C5 fluxssa**: 1.2, where at most 1 was wanted. It says Ready as soon as", "and no events\n(0.5 ms each)", "Holdfast is (not measured) of it",
 		"**P9 something new**: 7 ms, where at most 5 ms was wanted. Nobody has found out why.",
-		"| 2 | C0s | 50.0 % | thrown away |", "![wall time of all contenders](./"+wallPicture+")")
+		"| 2 | C0s | 50.0 % | 20.0 % | thrown away |", "![wall time of all contenders](./"+wallPicture+")")
 	// 200 MiB per thousand on top of 400, and 1 ms more of 29.5 per thousand
 	says(t, far, "| API server, resident memory | 200 MiB | 1.00 | 800 MiB | *20 GiB* | *196 GiB* |",
 		"| CPU of the API server for one more application | 1 ms | 1.00 | 31 ms | *130 ms* | *1 s* |",
@@ -63,7 +63,7 @@ func TestReport(t *testing.T) {
 
 // Every reason can be said, also when next to nothing was measured.
 func TestMissed(t *testing.T) {
-	rows := []string{"P1 wall, Holdfast / C2 sample", "P1 wall, Holdfast / C3 kubebuilder", "P1 wall, Holdfast / C5 fluxssa", "P3 ours - bare with a watch, p99 at 80 % of it",
+	rows := []string{"P1 wall, Holdfast / C0s", "P1 wall, Holdfast / C2 sample", "P1 wall, Holdfast / C3 kubebuilder", "P1 wall, Holdfast / C5 fluxssa", "P3 ours - bare with a watch, p99 at 80 % of it",
 		"P10 overhead per edge, p50", "P10 overhead per edge, p99"}
 	r := &results.Run{Apps: 1}
 	for _, name := range rows {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,9 +70,11 @@ type Contender struct {
 // Round is one repetition: every contender once, the bare engine and the operator twice.
 type Round struct {
 	Order []string `json:"order"`
-	// Spread is how far the two runs of the bare engine are apart, as a share of their mean.
-	Spread float64 `json:"spread"`
-	// Thrown says that nothing here counts, as the machine was not quiet.
+	// Spread is how far the two runs of the bare engine are apart, as a share of their mean, by the clock, and
+	// SpreadAtPace what is left of it at an equal pace of the machine.
+	Spread       float64 `json:"spread"`
+	SpreadAtPace float64 `json:"spreadAtPace"`
+	// Thrown says that nothing here counts, as what was left was too much.
 	Thrown  bool                `json:"thrown,omitempty"`
 	Samples map[string][]Sample `json:"samples"`
 }
@@ -162,6 +165,18 @@ func mean(all []Sample, of func(Sample) float64) float64 {
 
 // Wall is the wall time of a sample.
 func Wall(s Sample) float64 { return s.WallSeconds }
+
+// AtPace is the wall time of a sample at a pace of the machine at which etcd and the controller-manager need one second.
+// For the bare engine and for the operator these two do the same work: the same writes, the same objects. What they need for
+// it says how fast the machine was just then, as it was for everybody.
+func AtPace(s Sample) float64 {
+	return s.WallSeconds / (s.CPUSeconds["etcd"] + s.CPUSeconds["controller-manager"])
+}
+
+// Apart is how far two samples are apart, as a share of their mean.
+func Apart(a, b Sample, of func(Sample) float64) float64 {
+	return 2 * math.Abs(of(a)-of(b)) / (of(a) + of(b))
+}
 
 // Median of numbers; 0 if there are none.
 func Median(all []float64) float64 {

@@ -22,6 +22,21 @@ func TestRatios(t *testing.T) {
 	}
 }
 
+// A machine that computes half as fast for a minute does so for everybody on it.
+func TestAtPace(t *testing.T) {
+	sample := func(wall, etcd, manager float64) Sample {
+		return Sample{WallSeconds: wall, CPUSeconds: map[string]float64{"etcd": etcd, "controller-manager": manager, "apiserver": 99}}
+	}
+	fast, slow := sample(20, 4, 4), sample(40, 8, 8)
+	if wall, pace := Apart(fast, slow, Wall), Apart(fast, slow, AtPace); math.Abs(wall-2.0/3) > 1e-9 || pace != 0 {
+		t.Errorf("apart %v by the clock and %v at equal pace", wall, pace)
+	}
+	r := &Run{Rounds: []Round{{Samples: map[string][]Sample{Bare: {fast, fast}, "C1": {sample(44, 8, 8), sample(22, 4, 4)}}}}}
+	if got := r.Ratios("C1", Bare, AtPace); len(got) != 1 || math.Abs(got[0]-1.1) > 1e-9 {
+		t.Errorf("got %v, want 1.1", got)
+	}
+}
+
 func TestMedian(t *testing.T) {
 	for want, all := range map[float64][]float64{0: nil, 2: {3, 1, 2}, 2.5: {4, 1, 2, 3}} {
 		if got := Median(all); got != want {
