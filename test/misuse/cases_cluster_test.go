@@ -27,7 +27,7 @@ func init() {
 		"volume of a missing Secret":      {spec: image + `volumes: [{name: v, mountPath: /v, secret: {name: no-such-secret}}]}`, reason: "ComponentDegraded", says: `cannot start: a volume shows Secret "no-such-secret", which does not exist in namespace`},
 		"volume of a missing ConfigMap":   {spec: image + `volumes: [{name: v, mountPath: /v, configMap: {name: no-such-config}}]}`, reason: "ComponentDegraded", says: `cannot start: a volume shows ConfigMap "no-such-config", which does not exist in namespace`},
 		"volume of a missing claim":       {spec: image + `volumes: [{name: v, mountPath: /v, persistentVolumeClaim: {claimName: no-such-claim}}]}`, reason: "ComponentDegraded", says: `needs PersistentVolumeClaim "no-such-claim", which does not exist in namespace`},
-		"missing ServiceAccount":          {spec: image + `serviceAccountName: robot}`, reason: "ComponentDegraded", says: `serviceaccount "robot" not found`},
+		"missing ServiceAccount":          {spec: image + `serviceAccountName: robot}`, reason: "ComponentDegraded", says: `ServiceAccount "robot" does not exist in namespace`},
 		"missing PriorityClass":           {spec: image + `scheduling: {priorityClassName: vip}}`, reason: "ComponentDegraded", says: "no PriorityClass with name vip was found"},
 	})
 	add("reference", "AppStack", map[string]misuse{
