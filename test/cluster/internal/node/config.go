@@ -38,6 +38,7 @@ const (
 	nodeName     = "node1"
 	bridge       = "holdfast0"
 	podRange     = "10.88.0.0/16"
+	bridgeMAC    = "02:00:0a:58:00:01"
 	nodeAddress  = "10.88.0.1" // of the bridge, and so of the node
 	serviceRange = "10.96.0.0/12"
 	dnsAddress   = "10.96.0.10"

@@ -76,7 +76,9 @@ func (s *supervisor) bringUpNode(ctx context.Context) error {
 func setUpNetwork(ctx context.Context) error {
 	for _, args := range []string{
 		"link set lo up",
-		"link add " + bridge + " type bridge",
+		// A bridge that is not told has the lowest address of its ports, another one whenever such a pod comes or
+		// goes: all others then speak to the former one, for up to half a minute.
+		"link add " + bridge + " address " + bridgeMAC + " type bridge",
 		"address add " + nodeAddress + "/16 dev " + bridge,
 		"link set " + bridge + " up",
 		// Without a route to them, packets to Service addresses never reach the

@@ -8,8 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -41,6 +44,32 @@ func TestFollow(t *testing.T) {
 				t.Errorf("printed %q, want %q", out.String(), tc.wantOut)
 			}
 		})
+	}
+}
+
+// Pods that come and go leave the address of the bridge as it is: it is the one that all others know.
+func TestBridgeKeepsItsAddress(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("makes a network namespace, which takes root")
+	}
+	runtime.LockOSThread() // and it ends with the test: nobody else gets this namespace
+	if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
+		t.Skipf("make a network namespace: %v", err)
+	}
+	if err := setUpNetwork(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		for _, args := range []string{"link add pod%d type veth peer name in%d", "link set pod%d master " + bridge + " up"} {
+			args = strings.ReplaceAll(args, "%d", strconv.Itoa(i))
+			if out, err := exec.CommandContext(t.Context(), "ip", strings.Fields(args)...).CombinedOutput(); err != nil {
+				t.Fatalf("ip %s: %v: %s", args, err, out)
+			}
+		}
+		out, err := exec.CommandContext(t.Context(), "ip", "link", "show", bridge).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), bridgeMAC) {
+			t.Fatalf("after %d pods: %v: %s", i+1, err, out)
+		}
 	}
 }
 
