@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,13 +42,7 @@ type Kind[T Object] struct {
 // withServers runs the databases of a kind as those of an AppStack are run.
 func withServers[T Object](kind Kind[T]) Kind[T] {
 	components := kind.Components
-	kind.Components = func(app T) []Component {
-		out := slices.Clone(components(app))
-		for i, c := range out {
-			out[i] = desired.WithServer(c)
-		}
-		return out
-	}
+	kind.Components = func(app T) []Component { return desired.WithServers(components(app)) }
 	return kind
 }
 

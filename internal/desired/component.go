@@ -26,7 +26,7 @@ type Component struct {
 	DependsOn []string
 	// BoundTo are the components it connects to.
 	BoundTo []string
-	// Reads are the Secrets that its pods are replaced for.
+	// Reads are the Secrets that its pods are replaced for, where one of them may say how to get into a database.
 	Reads []string
 	// GatesNobody is set when those that depend on it need not wait.
 	GatesNobody bool
@@ -79,7 +79,7 @@ type Known struct {
 func For(owner Owner, components []appsapi.Component, known Known) []Component {
 	components = Bound(owner, components, known.Kept)
 	a := application{owner, components, known.Contents, homes(owner, components, known.Kept), known.Running}
-	out, basis := make([]Component, 0, len(components)), basisOf(owner, components, known)
+	out, basis, databases := make([]Component, 0, len(components)), basisOf(owner, components, known), haveDatabase(components)
 	for _, c := range components {
 		d := Component{
 			Name: c.Name, ResourceName: Name(owner, c), RenamedFrom: c.RenamedFrom, Suspended: c.Suspend,
@@ -88,7 +88,9 @@ func For(owner Owner, components []appsapi.Component, known Known) []Component {
 		for _, b := range c.Bindings {
 			d.BoundTo = append(d.BoundTo, b.Component)
 		}
-		d.Reads = secretsOf(Refs(c))
+		if databases {
+			d.Reads = secretsOf(Refs(c))
+		}
 		switch {
 		case c.Service != nil:
 			a.service(c, &d)

@@ -76,7 +76,7 @@ func unfit(name string) string {
 // Bound are components whose databases know the name of their schema, and whose bindings to them
 // name the Secret that says how to get in.
 func Bound(owner Owner, components []appsapi.Component, kept []Kept) []appsapi.Component {
-	if !slices.ContainsFunc(components, func(c appsapi.Component) bool { return c.Database != nil }) {
+	if !haveDatabase(components) {
 		return components
 	}
 	places, secrets := homes(owner, components, kept), map[string]string{}

@@ -3,6 +3,7 @@ package desired
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,18 +12,29 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
 
-// WithServer adds to a database what it is run with, and leaves everything else as it is. Every line of
+// WithServers adds to databases what they are run with, and leaves everything else as it is. Every line of
 // it is part of the pod: changing one restarts the database of everybody who upgrades the operator.
-func WithServer(c appsapi.Component) appsapi.Component {
-	if c.Database == nil {
-		return c
+func WithServers(components []appsapi.Component) []appsapi.Component {
+	if !haveDatabase(components) {
+		return components
 	}
-	db := *c.Database
-	if db.Image == "" {
-		db.Image = "mariadb:" + db.Version
+	out := slices.Clone(components)
+	for i, c := range out {
+		if c.Database == nil {
+			continue
+		}
+		db := *c.Database
+		if db.Image == "" {
+			db.Image = "mariadb:" + db.Version
+		}
+		out[i].Database, out[i].Stateful = &db, mariaDB(&db)
 	}
-	c.Database, c.Stateful = &db, mariaDB(&db)
-	return c
+	return out
+}
+
+// haveDatabase says whether one of them is a database; most applications have none, and pay nothing for them.
+func haveDatabase(components []appsapi.Component) bool {
+	return slices.ContainsFunc(components, func(c appsapi.Component) bool { return c.Database != nil })
 }
 
 // mariaDB is the official image, in a pod that may do as little as possible.

@@ -20,12 +20,12 @@ func CloudManager(cm *appsapi.CloudManager) []appsapi.Component {
 	} else {
 		last.DependsOn = []string{"identity"} // without a port it has no address to tell
 	}
-	return []appsapi.Component{
-		desired.WithServer(appsapi.Component{Name: "db", ResourceName: db.StatefulSet.Name, Database: database(db)}),
+	return desired.WithServers([]appsapi.Component{
+		{Name: "db", ResourceName: db.StatefulSet.Name, Database: database(db)},
 		{Name: "identity", ResourceName: identity.Name, Service: deployed(identity),
 			Bindings: []appsapi.Binding{{Component: "db", EnvPrefix: "DB"}}},
 		last,
-	}
+	})
 }
 
 func deployed(d appsapi.CloudManagerDeployment) *appsapi.ServiceComponent {

@@ -25,7 +25,7 @@ func AppStack(stack *appsapi.AppStack) []appsapi.Component {
 	out := make([]appsapi.Component, len(stack.Spec.Components))
 	for i, c := range stack.Spec.Components {
 		c.Suspend = c.Suspend || stack.Spec.Suspend
-		out[i] = desired.WithServer(c)
+		out[i] = c
 	}
-	return out
+	return desired.WithServers(out)
 }
