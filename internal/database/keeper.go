@@ -103,15 +103,19 @@ func (k *Keeper) Visit(ctx context.Context, d Database) (State, error) {
 		case err != nil || step == rotation.Rest || step == rotation.Await:
 			return state, err
 		}
-		if k.after != nil {
-			k.after(step)
-		}
+		k.done(step)
 		last = step
 	}
 	if last == rotation.One {
 		return State{}, shutOut(d)
 	}
 	return State{}, fmt.Errorf("the accounts of the database on %s do not come to rest after %d steps", d.Host, maxSteps)
+}
+
+func (k *Keeper) done(step rotation.Step) {
+	if k.after != nil {
+		k.after(step)
+	}
 }
 
 // Pulse says whether a server that was right still lets its application in. It costs one login, and
@@ -128,10 +132,21 @@ func (k *Keeper) Pulse(ctx context.Context, d Database, was State) error {
 // account is one of the two, with what is declared about it.
 type account struct {
 	key, user string
-	declared  appsapi.Credential
+	// schema is what it has to get into; "" for root.
+	schema   string
+	declared appsapi.Credential
 	// version is that of what tells others about it.
 	version string
 	rotation.Account
+}
+
+// look asks the server which of its passwords it takes.
+func (a *account) look(ctx context.Context, at *server) (err error) {
+	if a.Opens, err = at.opens(ctx, a.user, a.Password, a.schema); err != nil {
+		return err
+	}
+	a.PendingOpens, err = at.opens(ctx, a.user, a.Pending, a.schema)
+	return err
 }
 
 // step looks at everything, and does the one thing that comes next.
@@ -174,25 +189,47 @@ func (k *Keeper) step(ctx context.Context, d Database) (State, rotation.Step, er
 	user.OneOnly, root.OneOnly = !state.Version.TwoPasswords(), !state.Version.TwoPasswords()
 	var due []*account
 	for _, a := range []*account{root, user} {
-		switch step := rotation.Next(a.Account); step {
-		case rotation.Rest:
-		case rotation.Remember:
+		step, err := k.advance(ctx, d, s, in, at, a)
+		state.Binding = user.version
+		switch {
+		case err == nil && step == rotation.Remember:
 			due = append(due, a)
-		default:
-			if err := k.do(ctx, d, s, in, a, step); err != nil || step != rotation.Bind {
-				return state, step, err
-			}
-			// Who was told, and has nothing else to do, need not be looked at again: somebody waits for it.
-			a.Told, state.Binding = a.Final(), a.version
-			if len(due) > 0 || rotation.Next(a.Account) != rotation.Rest {
-				return state, step, nil
-			}
+		case err != nil || step != rotation.Rest:
+			return state, step, err
 		}
 	}
 	if len(due) > 0 { // at once: a request is for both, and is heard once
 		return state, rotation.Remember, k.remember(ctx, d, s, due)
 	}
 	return state, rotation.Rest, k.complete(ctx, s)
+}
+
+// advance does what comes next for an account, until the Secret has to be read again: somebody waits to be let in, so what
+// the server was given is tried at once, and what others were told is not asked for.
+func (k *Keeper) advance(ctx context.Context, d Database, s stored, in *session.Session, at *server, a *account) (rotation.Step, error) {
+	for {
+		step := rotation.Next(a.Account)
+		if step == rotation.Rest || step == rotation.Remember || step == rotation.Await {
+			return step, nil
+		}
+		if err := k.do(ctx, d, s, in, a, step); err != nil {
+			return step, err
+		}
+		switch step {
+		case rotation.Bind:
+			a.Told, a.Rolled = a.Final(), a.version == d.Known
+		case rotation.One, rotation.Both:
+			if err := a.look(ctx, at); err != nil {
+				return step, err
+			}
+		default:
+			return step, nil
+		}
+		if rotation.Next(a.Account) == step { // it did not help
+			return step, nil
+		}
+		k.done(step)
+	}
 }
 
 // mend stores a password for the account where there is none, or none that opens: the one that those know who
@@ -244,21 +281,14 @@ func (k *Keeper) read(ctx context.Context, d Database) (stored, error) {
 func (k *Keeper) accounts(ctx context.Context, d Database, s stored, at *server) (root, user *account, err error) {
 	due := s.due(d.Rotation.RequestedAt, d.Rotation.EveryDays, k.Clock.Now())
 	root = &account{key: mariadb.KeyRootPassword, user: session.Root, declared: d.Root}
-	user = &account{key: mariadb.KeyPassword, user: d.Schema, declared: d.User}
+	user = &account{key: mariadb.KeyPassword, user: d.Schema, schema: d.Schema, declared: d.User}
 	for _, a := range []*account{root, user} {
 		a.Password, a.Pending = s.password(a.key), s.pending(a.key)
 		if a.Wanted, err = k.declared(ctx, d, a.declared); err != nil {
 			return nil, nil, err
 		}
 		a.Due = due && a.Wanted == ""
-		schema := ""
-		if a == user {
-			schema = d.Schema
-		}
-		if a.Opens, err = at.opens(ctx, a.user, a.Password, schema); err != nil {
-			return nil, nil, err
-		}
-		if a.PendingOpens, err = at.opens(ctx, a.user, a.Pending, schema); err != nil {
+		if err := a.look(ctx, at); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -1,6 +1,7 @@
 package database
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -9,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 	"github.com/holdfast-dev/holdfast/internal/mariadb/session"
@@ -182,4 +185,43 @@ func TestRotatesOnSchedule(t *testing.T) {
 	if state := h.visit(); !state.NextRotation.IsZero() {
 		t.Errorf("nothing is ours to replace, and it is due at %s", state.NextRotation)
 	}
+}
+
+// counting is a client that knows how much was read and written through it.
+type counting struct {
+	client.Client
+	reads, writes int
+}
+
+func (c *counting) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	c.reads++
+	return c.Client.Get(ctx, key, o, opts...)
+}
+
+func (c *counting) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	c.writes++
+	return c.Client.Patch(ctx, o, p, opts...)
+}
+
+func (c *counting) Apply(ctx context.Context, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	c.writes++
+	return c.Client.Apply(ctx, o, opts...)
+}
+
+// Others wait for the first visit, and for the second as long as nobody has rolled: what is known is not asked for again.
+func TestVisitAsksOnce(t *testing.T) {
+	h := newHouse(t, plane(t), mariadbd.Versions[0], "once")
+	counted := func(what string, reads, writes int) {
+		t.Helper()
+		c := &counting{Client: h.client}
+		_, err := (&Keeper{Reader: c, Writer: c, Clock: h.clock}).Visit(t.Context(), h.d)
+		h.must(err)
+		if c.reads != reads || c.writes != writes {
+			t.Errorf("%s took %d reads and %d writes, want %d and %d", what, c.reads, c.writes, reads, writes)
+		}
+	}
+	counted("the first visit", 3, 2) // the passwords, the binding and its owner; the binding, and what pods are shown
+	counted("a visit that changes nothing", 2, 0)
+	h.d.Rotation.RequestedAt = "now"
+	counted("a rotation until somebody has to roll", 7, 3) // both remembered; root struck out; the binding
 }
