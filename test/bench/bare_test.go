@@ -166,20 +166,20 @@ func (b *bare) status(ctx context.Context, app *appsapi.AppService, patch string
 		Param("fieldManager", appsapi.FieldManagerStatus).Body([]byte(patch)).Do(ctx).Into(&appsapi.AppService{})
 }
 
-// deploymentsSeen says whether the controller-manager has done its part for so many.
-func (s *stage) deploymentsSeen(n int) bool {
+// deploymentsSeen checks that the controller-manager has done its part for so many.
+func (s *stage) deploymentsSeen(n int) {
 	s.Helper()
 	var list appsv1.DeploymentList
 	s.must(s.List(s.Context(), &list))
-	if len(list.Items) < n {
-		return false
-	}
+	seen := 0
 	for i := range list.Items {
-		if list.Items[i].Status.ObservedGeneration < list.Items[i].Generation {
-			return false
+		if list.Items[i].Status.ObservedGeneration >= list.Items[i].Generation {
+			seen++
 		}
 	}
-	return true
+	if seen < n {
+		s.Errorf("the controller-manager has seen %d Deployments of %d", seen, n)
+	}
 }
 
 // runBare creates AppServices and writes what belongs to them.

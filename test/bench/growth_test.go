@@ -16,7 +16,6 @@ func (p *population) grow(size int) {
 	for p.size < size {
 		p.growth = append(p.growth, p.step(min(p.size+atOnce, size)))
 	}
-	p.rest()
 }
 
 // step creates the next AppServices and says what these took.
@@ -26,8 +25,10 @@ func (p *population) step(to int) results.Growth {
 	start, used := time.Now(), p.usage()
 	p.createApps(p.size, to, func(*appsapi.AppService) {})
 	p.waitAll(to)
+	took := time.Since(start)
+	p.rest() // what comes after the last is Ready belongs to this step
 	step := results.Growth{
-		From: p.size, To: to, Seconds: time.Since(start).Seconds(),
+		From: p.size, To: to, Seconds: took.Seconds(),
 		CPUMillis: map[string]float64{}, RSSMB: map[string]float64{}, EtcdMB: p.etcdMB(),
 	}
 	for name, seconds := range p.usage().since(used) {

@@ -27,8 +27,7 @@ const (
 	informersReady = "in sync"
 )
 
-// bareInformers starts a process that keeps what the operator keeps and does nothing with it:
-// no operator that knows what is there can use less CPU.
+// bareInformers starts a process that keeps what the operator keeps and does nothing with it.
 func (p *population) bareInformers() *controlplane.Process {
 	p.Helper()
 	dir := p.TempDir()
@@ -58,7 +57,7 @@ func (p *population) bareInformers() *controlplane.Process {
 func TestBareInformers(t *testing.T) {
 	kubeconfig := os.Getenv(informersEnv)
 	if kubeconfig == "" {
-		t.Skip("a part of TestScale, in a process of its own")
+		t.Skip("a part of P7, in a process of its own")
 	}
 	must := func(err error) {
 		t.Helper()

@@ -44,7 +44,7 @@ func (p *population) measureMemory(sizes []int) ([]results.Figure, []results.Hea
 	)
 	at := fmt.Sprintf("at %d", p.size)
 	return []results.Figure{
-		results.Figure{Row: "P8", Name: "live heap per AppService", Got: slope, Unit: "KiB", Note: fmt.Sprintf("least squares over %v, counted by the collector", sizes)}.AtMost(must, goal),
+		results.Figure{Row: "P8", Name: "live heap per AppService", Got: slope, Unit: "KiB", Note: fmt.Sprintf("least squares over %v, counted by the collector of one just started", sizes)}.AtMost(must, goal),
 		{Row: "P8", Name: "R² of it", Got: fit, Note: "1 is a straight line"},
 		{Row: "P8", Name: "live heap " + at, Got: weighed[len(weighed)-1].LiveMB, Unit: "MiB"},
 		results.Figure{Row: "P8", Name: "RSS after a start " + at, Got: now, Unit: "MiB", Note: "GOGC and GOMEMLIMIT as by default"}.Towards(resident),

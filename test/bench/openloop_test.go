@@ -199,7 +199,7 @@ func liveStage(t *testing.T) *stage {
 	s.countCalls(operator.User)
 	_, toDatabases, err := sqlsim.Play(t.Context(), s.plane.Config)
 	s.must(err)
-	s.op = operator.Start(t, s.plane, operator.Options{Fast: true, Env: []string{toDatabases}})
+	s.op = operator.Start(t, s.plane, operator.Options{Fast: true, Args: s.pprofArgs(), Env: []string{toDatabases}})
 	time.Sleep(calm)
 	return s
 }

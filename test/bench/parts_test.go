@@ -137,6 +137,9 @@ func file(t *testing.T, profile string) string {
 
 // keep writes down what there is so far, with the figures that rounds give.
 func keep(t *testing.T, r *results.Run) {
+	if flags != nil {
+		r.Flags = flags
+	}
 	whole := *r
 	whole.Figures = nil
 	if r.Counting() > 0 {

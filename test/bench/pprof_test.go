@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-var pprofDir = flag.String("pprof", "", "folder to write CPU profiles of the operator and of the API server to, of each burst and of the seconds after a restart among edits; both are a little slower then")
+var pprofDir = flag.String("pprof", "", "folder to write CPU profiles of the operator and of the API server to, of each burst, of ordered rollouts, and of the seconds after a restart among edits; both are a little slower then")
 
 // pprofSeconds is the longest that a profile is taken for.
 const pprofSeconds = 30

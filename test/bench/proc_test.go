@@ -40,6 +40,21 @@ func (s *stage) idle(pid int) {
 	s.Fatal("the operator does not come to rest")
 }
 
+// comeToRest returns when all processes of a measurement together have hardly computed for two seconds, or after half a
+// minute: there are some that never rest.
+func (s *stage) comeToRest() {
+	s.Helper()
+	const atRest = 0.15 // cores; a control plane without work has about half of it
+	for deadline, still := time.Now().Add(30*time.Second), 0; still < 2 && time.Now().Before(deadline); {
+		before := s.usage()
+		time.Sleep(time.Second)
+		still++
+		if s.usage().since(before).total() > atRest {
+			still = 0
+		}
+	}
+}
+
 // memory is the peak and the present resident memory of a process.
 func memory(t testing.TB, pid int) (peak, now float64) {
 	t.Helper()

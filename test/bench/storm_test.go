@@ -40,11 +40,12 @@ func (p *population) measureStorm() []results.Figure {
 	p.say("touched %d objects in %s", len(all), took)
 	p.stillListens()
 	events := float64(len(all))
+	const goal = 50 // µs
 	return []results.Figure{
 		results.Figure{Row: "P7", Name: "reads", Got: float64(requests.reads), Note: fmt.Sprintf("%d objects got a label that says nothing, %.0f per s", len(all), events/took.Seconds())}.AtMost(0, 0),
 		results.Figure{Row: "P7", Name: "writes", Got: float64(requests.writes), Note: fmt.Sprintf("%d watches ended meanwhile and were opened again", requests.watches)}.AtMost(0, 0),
-		{Row: "P7", Name: "CPU per event", Got: 1e6 * used[contenderCPU] / events, Unit: "µs", Note: fmt.Sprintf("what the operator needs when idle is in it; others used %.1f cores", others)},
-		{Row: "P7", Name: "CPU per event of bare informers", Got: 1e6 * floor / events, Unit: "µs", Note: "the same three kinds into a cache, and nobody who listens: the limit"},
+		results.Figure{Row: "P7", Name: "CPU per event", Got: 1e6 * used[contenderCPU] / events, Unit: "µs", Note: fmt.Sprintf("what the operator needs when idle is in it; others used %.1f cores", others)}.Towards(goal),
+		{Row: "P7", Name: "CPU per event of bare informers", Got: 1e6 * floor / events, Unit: "µs", Note: "the same three kinds into a cache, and nobody who listens"},
 		{Row: "P7", Name: "CPU, ours / bare informers", Got: used[contenderCPU] / floor, Note: "both heard the same events at the same time"},
 	}
 }

@@ -8,6 +8,6 @@
 //	kro           kro, the released program unchanged; a module of its own
 //
 // Safety rule: where a pattern leaves a choice, the peer gets what is faster. No peer is
-// slowed down by a rate limiter, and what they make is smaller than what the operator makes:
-// no probes, no security settings, no spreading.
+// slowed down by a rate limiter. What they make is what the operator makes, to the last field
+// of the spec; each run checks that.
 package peers

@@ -59,17 +59,18 @@ func sittings(p printer, r *results.Run) {
 }
 
 func figures(p printer, r *results.Run) {
-	p("## What was asked for\n\nBounds are at most. *goal* and *must* are what is reached.\n")
+	p("## What was asked for\n\nBounds are at most: *must* is what a release has to hold, *goal* is what we want. The last column says which of them is reached; "+
+		"*short* is short of a goal where nothing is a must, and what is %s is explained below. Of rounds and pairs the figure is the median, and the note has the lowest and the highest.\n", results.Missed)
 	p("| row | figure | got | must | goal | |\n| --- | --- | --- | --- | --- | --- |")
 	for _, f := range r.Figures {
-		if f.Verdict() == "" {
+		if f.Goal == nil {
 			continue
 		}
 		p("| %s | %s | %s | %s | %s | %s |", f.Row, withNote(f), number(f.Got, f.Unit), bound(f.Must, f.Unit), bound(f.Goal, f.Unit), f.Verdict())
 	}
 	p("\nAnd what was only looked at:\n\n| row | figure | got |\n| --- | --- | --- |")
 	for _, f := range r.Figures {
-		if f.Verdict() == "" {
+		if f.Goal == nil {
 			p("| %s | %s | %s |", f.Row, withNote(f), number(f.Got, f.Unit))
 		}
 	}
@@ -140,16 +141,27 @@ func requests(p printer, r *results.Run) {
 }
 
 func rounds(p printer, r *results.Run) {
-	p("## Rounds\n\nThe bare engine runs right before and right after two runs of Holdfast, and a ratio is that of the means of a round. On a machine that others use, the same program " +
-		"takes longer a minute later; how much longer etcd and the controller-manager compute for the same writes says how much of that is the machine. A round whose two bare runs are more than a tenth apart " +
-		"at an equal pace, that is per CPU of these two, counts for nothing and ends there.\n")
-	p("| round | order | bare apart, by the clock | at equal pace | counts |\n| --- | --- | --- | --- | --- |")
+	p("## Rounds\n\nThe bare engine runs right before and right after two runs of Holdfast, and a ratio is that of the means of a round. The others run once, after these four and, in every second round, before them. " +
+		"On a machine that others use, the same program takes longer a minute later; how much longer etcd and the controller-manager compute for the same writes says how much of that is the machine. " +
+		"Wall time per CPU of these two is called wall time at an equal pace. It is no better a clock than the two agree, which the last two columns show, and it is blind to a contender that makes one of them cheaper or dearer. " +
+		"A round whose two bare runs are more than a tenth apart at an equal pace counts for nothing. By the clock, Holdfast is compared with the bare engine in those rounds alone in which the bare runs are within a tenth by the clock, if there are any.\n")
+	p("| round | order | bare apart, by the clock | at equal pace | counts | Holdfast / %s by the clock | at equal pace | of etcd alone | of the controller-manager alone |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |", results.Bare)
 	for i, round := range r.Rounds {
 		counts := "yes"
 		if round.Thrown {
 			counts = "thrown away"
 		}
-		p("| %d | %s | %.1f %% | %.1f %% | %s |", i+1, strings.Join(round.Order, " "), 100*round.Spread, 100*round.SpreadAtPace, counts)
+		row := fmt.Sprintf("| %d | %s | %.1f %% | %.1f %% | %s |", i+1, strings.Join(round.Order, " "), 100*round.Spread, 100*round.SpreadAtPace, counts)
+		round.Thrown = false // what it would have said is told
+		alone := &results.Run{Rounds: []results.Round{round}}
+		for _, of := range []func(results.Sample) float64{results.Wall, results.AtPace, results.AtPaceOf("etcd"), results.AtPaceOf("controller-manager")} {
+			cell := ""
+			if ratio := alone.Ratios("C1", results.Bare, of); len(ratio) > 0 {
+				cell = fmt.Sprintf("%.2f", ratio[0])
+			}
+			row += " " + cell + " |"
+		}
+		p("%s", row)
 	}
 	p("")
 }

@@ -116,7 +116,7 @@ func walls(all []slope) []wall {
 		{apps: (8*gib - database.Start) / database.Slope, What: "8 GiB, the largest database that etcd suggests", How: calculated + ", without pods"},
 		{apps: (64*gib - server.Start) / server.Slope, What: "64 GiB of memory for the API server", How: calculated + ", without pods"},
 		{apps: (8*gib - heap.Start) / heap.Slope, What: "8 GiB of live heap for the operator", How: calculated + ", without pods"},
-		{apps: price.Start / price.Slope, What: "the API server needs twice the CPU for one more application", How: "where the line above has doubled"},
+		{apps: price.Start / price.Slope, What: "the API server needs twice the CPU for one more application", How: calculated + ", where the line above has doubled"},
 	}
 	out = slices.DeleteFunc(out, func(w wall) bool { return w.apps <= 0 })
 	slices.SortFunc(out, func(a, b wall) int { return cmp.Compare(a.apps, b.apps) })
@@ -132,7 +132,7 @@ func scale(r *results.Run) (string, error) {
 	all := slopes(r)
 	var out bytes.Buffer
 	err = t.Execute(&out, map[string]any{
-		"Run": r, "Slopes": all, "Far": far, "Walls": walls(all), "Cluster": cluster,
+		"Run": r, "Slopes": all, "Far": far, "Walls": walls(all), "Cluster": cluster, "Clusters": 1_000_000 / cluster,
 		"Largest": r.Growth[len(r.Growth)-1].To,
 	})
 	return out.String(), err

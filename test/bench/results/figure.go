@@ -69,14 +69,18 @@ func Disturbed(figures []Figure) bool {
 // Missed is the verdict on a figure that is not what it must be.
 const Missed = "MISSED"
 
-// Verdict is "goal", "must", "MISSED", or nothing if there is nothing to hold it against, or only
-// a goal that it has not reached.
+// Short is the verdict on a figure that must be nothing, and is not what it should be.
+const Short = "short"
+
+// Verdict is "goal", "must", "MISSED", "short", or nothing if there is nothing to hold it against.
 func (f Figure) Verdict() string {
 	switch {
 	case f.Goal != nil && f.Got <= *f.Goal:
 		return "goal"
-	case f.Must == nil:
+	case f.Goal == nil:
 		return ""
+	case f.Must == nil:
+		return Short
 	case f.Got <= *f.Must:
 		return "must"
 	}

@@ -17,6 +17,14 @@ func TestRatios(t *testing.T) {
 	if got := r.Ratios("C1", Bare, Wall); !slices.Equal(got, []float64{1.5, 1}) {
 		t.Errorf("a ratio is that of the means of a round, one for each that counts: %v", got)
 	}
+	r.Rounds[0].Spread = 1 // 1 and 3
+	if got := r.RatiosByClock("C1", Bare); !slices.Equal(got, []float64{1}) {
+		t.Errorf("by the clock only a round counts in which the machine was steady: %v", got)
+	}
+	r.Rounds[1].Spread = 0.2
+	if got := r.RatiosByClock("C1", Bare); len(got) != 2 {
+		t.Errorf("if it never was, all count: %v", got)
+	}
 	if got := r.Ratios("C9", Bare, Wall); len(got) != 0 {
 		t.Errorf("who was not measured has no ratio: %v", got)
 	}
@@ -61,7 +69,7 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%v is %q, want %q", got, v, want)
 		}
 	}
-	for got, want := range map[float64]string{1: "goal", 3: ""} {
+	for got, want := range map[float64]string{1: "goal", 3: Short} {
 		if v := (Figure{Got: got}).Towards(2).Verdict(); v != want {
 			t.Errorf("%v of a goal of 2 is %q, want %q", got, v, want)
 		}
