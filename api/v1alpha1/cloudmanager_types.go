@@ -170,6 +170,12 @@ type CloudManagerStatefulSet struct {
 	// storage is the volume of the database.
 	// +required
 	Storage CloudManagerStorage `json:"storage"`
+
+	// resources are what the server is promised and what it may use at most. It
+	// is promised a tenth of a core and 256Mi of memory where nothing is said.
+	// Half of the memory limit is used as its buffer.
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 }
 
 // CloudManagerStorage is the volume of the database.

@@ -78,8 +78,10 @@ type DatabaseComponent struct {
 	// +optional
 	Update DatabaseUpdate `json:"update,omitzero"`
 
-	// resources are what the server is promised and what it may use at most. Half
-	// of the memory limit is used as its buffer, unless config says otherwise.
+	// resources are what the server is promised and what it may use at most. It
+	// is promised a tenth of a core and 256Mi of memory where nothing is said.
+	// Half of the memory limit is used as its buffer, unless config says
+	// otherwise.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 

@@ -2,11 +2,13 @@ package desired
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
@@ -45,7 +47,7 @@ func mariaDB(db *appsapi.DatabaseComponent) *appsapi.StatefulComponent {
 			AccessMode: db.Storage.AccessMode, Size: db.Storage.Size,
 		}},
 	}
-	s.Image, s.Resources, s.Scheduling = db.Image, db.Resources, db.Scheduling
+	s.Image, s.Resources, s.Scheduling = db.Image, promised(db.Resources), db.Scheduling
 	s.Update.RestartedAt = db.Update.RestartedAt
 	s.Args = serverArgs(db)
 	s.Env = serverEnv(db)
@@ -69,6 +71,21 @@ func mariaDB(db *appsapi.DatabaseComponent) *appsapi.StatefulComponent {
 		Level: appsapi.SecurityRestricted, RunAsUser: user, RunAsGroup: user, FSGroup: user, ReadOnlyRootFilesystem: new(true),
 	}
 	return &s
+}
+
+// atLeast is what a server is promised of what nobody says anything about. Without, it would get a fiftieth of what others get
+// of a busy node, those who use it would wait for seconds, and it would be the first to be killed when memory runs out.
+var atLeast = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("256Mi")}
+
+// promised are the resources of a server. Whoever has a limit alone is promised just that, by Kubernetes.
+func promised(r corev1.ResourceRequirements) corev1.ResourceRequirements {
+	requests := maps.Clone(atLeast)
+	for name := range r.Limits {
+		delete(requests, name)
+	}
+	maps.Copy(requests, r.Requests)
+	r.Requests = requests
+	return r
 }
 
 // serverArgs are what the server must be told whatever else it is told; the image puts the

@@ -3,6 +3,7 @@ package desired
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -213,5 +216,29 @@ func TestFormer(t *testing.T) {
 	}
 	if got := former([]string{"a"}, nil, false); got != nil {
 		t.Errorf("got %v", got)
+	}
+}
+
+// A server is promised something whatever is said of it, and never more than it may use.
+func TestServerIsPromisedSomething(t *testing.T) {
+	for said, want := range map[string]string{
+		`{}`:                       `{requests: {cpu: 100m, memory: 256Mi}}`,
+		`{limits: {memory: 64Mi}}`: `{limits: {memory: 64Mi}, requests: {cpu: 100m}}`,
+		`{requests: {cpu: 2}, limits: {memory: 1Gi}}`: `{requests: {cpu: 2}, limits: {memory: 1Gi}}`,
+		`{requests: {memory: 1Gi}}`:                   `{requests: {cpu: 100m, memory: 1Gi}}`,
+	} {
+		var db appsapi.DatabaseComponent
+		var wanted corev1.ResourceRequirements
+		if err := errors.Join(yaml.UnmarshalStrict([]byte(said), &db.Resources), yaml.UnmarshalStrict([]byte(want), &wanted)); err != nil {
+			t.Fatal(err)
+		}
+		before := db.DeepCopy()
+		got := WithServers([]appsapi.Component{{Name: "db", Database: &db}})[0].Stateful.Resources
+		if !equality.Semantic.DeepEqual(got, wanted) {
+			t.Errorf("of %s comes %v, want %s", said, got, want)
+		}
+		if !equality.Semantic.DeepEqual(before, &db) {
+			t.Errorf("%s was changed", said)
+		}
 	}
 }

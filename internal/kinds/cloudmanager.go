@@ -39,7 +39,7 @@ func deployed(d appsapi.CloudManagerDeployment) *appsapi.ServiceComponent {
 // database is the one of a stack, as far as this kind says anything about it.
 func database(db appsapi.CloudManagerDatabase) *appsapi.DatabaseComponent {
 	return &appsapi.DatabaseComponent{
-		Image: db.StatefulSet.Image,
+		Image: db.StatefulSet.Image, Resources: db.StatefulSet.Resources,
 		Storage: appsapi.DatabaseStorage{
 			ClassName: db.StatefulSet.Storage.Class, AccessMode: db.StatefulSet.Storage.AccessModes, Size: db.StatefulSet.Storage.Size,
 		},

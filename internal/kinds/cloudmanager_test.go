@@ -135,6 +135,17 @@ func TestServicesOfCloudManager(t *testing.T) {
 	}
 }
 
+// What is said of the server reaches it, too.
+func TestResourcesOfDatabaseOfCloudManager(t *testing.T) {
+	cm := sample(t)
+	if err := yaml.UnmarshalStrict([]byte(`{limits: {memory: 2Gi}}`), &cm.Spec.DB.StatefulSet.Resources); err != nil {
+		t.Fatal(err)
+	}
+	if got := CloudManager(cm)[0].Stateful.Resources.Limits.Memory().String(); got != "2Gi" {
+		t.Errorf("the server may use %s of memory, want 2Gi", got)
+	}
+}
+
 func TestRootPasswordOfCloudManager(t *testing.T) {
 	tests := map[string]struct {
 		db   string

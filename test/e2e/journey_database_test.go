@@ -41,7 +41,7 @@ func TestDatabase(t *testing.T) {
 	})
 	apply(t, dbNS, `{apiVersion: apps.holdfast.dev/v1alpha1, kind: CloudManager, metadata: {name: `+sample+`}, spec: {
 		front: {deployment: {image: "nginx:1.20", name: ake-front}},
-		identity: {deployment: {image: "`+ledgerImage+`", name: cm-identity, replicas: 2, command: [/program], ports: [{port: 8080}]}},
+		identity: {deployment: {image: "`+ledgerImage+`", name: cm-identity, replicas: 2, command: [/program], ports: [{port: 8080}], resources: {requests: {cpu: 100m}}}},
 		db: {statefulSet: {image: "mariadb:11.8", name: cm-db, storage: {class: local-path, accessModes: ReadWriteOnce, size: 1Gi}}, rootPass: "the first one"}}}`)
 	waitCloudManager(t, g, dbNS)
 	g.Expect(cloudManager(t, dbNS, "{.status.binding.name}")).To(Equal("cm-db-binding"))

@@ -18,7 +18,7 @@ var refused = []exception{
 	{`probes\.readiness\.terminationGracePeriodSeconds$`, "Kubernetes refuses it in a readiness probe"},
 	{`stateful\.update\.(maxSurge|maxUnavailable)$`, "pods with volumes are replaced one after the other, which the schema says"},
 	{`deployment\.env\[\]\.valueFrom\.fileKeyRef\.`, "the file is on a volume of the pod, and CloudManager has no field for those"},
-	{`deployment\.resources\.claims\[\]\.`, "names a claim of the pod, and CloudManager has no field for those"},
+	{`(deployment|statefulSet)\.resources\.claims\[\]\.`, "names a claim of the pod, and CloudManager has no field for those"},
 	{`database\.resources\.claims\[\]\.`, "names a claim of the pod, and a database has no field for those"},
 	{`database\.database$`, "the schema is part of the data, so it is what it was when the component was made"},
 }

@@ -2,6 +2,10 @@
 
 package v1alpha1
 
+import (
+	v1 "k8s.io/api/core/v1"
+)
+
 // CloudManagerStatefulSetApplyConfiguration represents a declarative configuration of the CloudManagerStatefulSet type for use
 // with apply.
 //
@@ -15,6 +19,10 @@ type CloudManagerStatefulSetApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// storage is the volume of the database.
 	Storage *CloudManagerStorageApplyConfiguration `json:"storage,omitempty"`
+	// resources are what the server is promised and what it may use at most. It
+	// is promised a tenth of a core and 256Mi of memory where nothing is said.
+	// Half of the memory limit is used as its buffer.
+	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
 }
 
 // CloudManagerStatefulSetApplyConfiguration constructs a declarative configuration of the CloudManagerStatefulSet type for use with
@@ -44,5 +52,13 @@ func (b *CloudManagerStatefulSetApplyConfiguration) WithName(value string) *Clou
 // If called multiple times, the Storage field is set to the value of the last call.
 func (b *CloudManagerStatefulSetApplyConfiguration) WithStorage(value *CloudManagerStorageApplyConfiguration) *CloudManagerStatefulSetApplyConfiguration {
 	b.Storage = value
+	return b
+}
+
+// WithResources sets the Resources field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Resources field is set to the value of the last call.
+func (b *CloudManagerStatefulSetApplyConfiguration) WithResources(value v1.ResourceRequirements) *CloudManagerStatefulSetApplyConfiguration {
+	b.Resources = &value
 	return b
 }

@@ -42,8 +42,10 @@ type DatabaseComponentApplyConfiguration struct {
 	Rotation *DatabaseRotationApplyConfiguration `json:"rotation,omitempty"`
 	// update says when the server is restarted.
 	Update *DatabaseUpdateApplyConfiguration `json:"update,omitempty"`
-	// resources are what the server is promised and what it may use at most. Half
-	// of the memory limit is used as its buffer, unless config says otherwise.
+	// resources are what the server is promised and what it may use at most. It
+	// is promised a tenth of a core and 256Mi of memory where nothing is said.
+	// Half of the memory limit is used as its buffer, unless config says
+	// otherwise.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
 	// scheduling says on which nodes the pod runs.
 	Scheduling *SchedulingSettingsApplyConfiguration `json:"scheduling,omitempty"`
