@@ -40,8 +40,8 @@ const (
 	eventsAtOnce = 4
 )
 
-// maxTries is how many rounds may be played for one that counts. One that does not takes a
-// fifth of the time.
+// maxTries is how many rounds may be played for one that counts. Every second one that does not
+// takes a third of the time.
 const maxTries = 3
 
 // profile is how much is measured.
