@@ -129,27 +129,7 @@ func (k *Keeper) Pulse(ctx context.Context, d Database, was State) error {
 	return err
 }
 
-// account is one of the two, with what is declared about it.
-type account struct {
-	key, user string
-	// schema is what it has to get into; "" for root.
-	schema   string
-	declared appsapi.Credential
-	// version is that of what tells others about it.
-	version string
-	rotation.Account
-}
-
-// look asks the server which of its passwords it takes.
-func (a *account) look(ctx context.Context, at *server) (err error) {
-	if a.Opens, err = at.opens(ctx, a.user, a.Password, a.schema); err != nil {
-		return err
-	}
-	a.PendingOpens, err = at.opens(ctx, a.user, a.Pending, a.schema)
-	return err
-}
-
-// step looks at everything, and does the one thing that comes next.
+// step looks at everything, and does what comes next until something has to be read again.
 func (k *Keeper) step(ctx context.Context, d Database) (State, rotation.Step, error) {
 	s, err := k.read(ctx, d)
 	if err != nil {
@@ -207,8 +187,9 @@ func (k *Keeper) step(ctx context.Context, d Database) (State, rotation.Step, er
 // advance does what comes next for an account, until the Secret has to be read again: somebody waits to be let in, so what
 // the server was given is tried at once, and what others were told is not asked for.
 func (k *Keeper) advance(ctx context.Context, d Database, s stored, in *session.Session, at *server, a *account) (rotation.Step, error) {
-	for {
-		step := rotation.Next(a.Account)
+	var step rotation.Step
+	for range maxSteps {
+		step = rotation.Next(a.Account)
 		if step == rotation.Rest || step == rotation.Remember || step == rotation.Await {
 			return step, nil
 		}
@@ -230,6 +211,7 @@ func (k *Keeper) advance(ctx context.Context, d Database, s stored, in *session.
 		}
 		k.done(step)
 	}
+	return step, nil
 }
 
 // mend stores a password for the account where there is none, or none that opens: the one that those know who
@@ -275,52 +257,6 @@ func (k *Keeper) read(ctx context.Context, d Database) (stored, error) {
 		return stored{}, fmt.Errorf("get Secret %s/%s: %w", d.Namespace, d.Secret, err)
 	}
 	return stored{Secret: &secret, before: secret.DeepCopy()}, nil
-}
-
-// accounts are root's and the application's, as they are stored, declared and taken.
-func (k *Keeper) accounts(ctx context.Context, d Database, s stored, at *server) (root, user *account, err error) {
-	due := s.due(d.Rotation.RequestedAt, d.Rotation.EveryDays, k.Clock.Now())
-	root = &account{key: mariadb.KeyRootPassword, user: session.Root, declared: d.Root}
-	user = &account{key: mariadb.KeyPassword, user: d.Schema, schema: d.Schema, declared: d.User}
-	for _, a := range []*account{root, user} {
-		a.Password, a.Pending = s.password(a.key), s.pending(a.key)
-		if a.Wanted, err = k.declared(ctx, d, a.declared); err != nil {
-			return nil, nil, err
-		}
-		a.Due = due && a.Wanted == ""
-		if err := a.look(ctx, at); err != nil {
-			return nil, nil, err
-		}
-	}
-	user.Told, user.version, err = k.told(ctx, d)
-	user.Rolled = user.version != "" && user.version == d.Known
-	return root, user, err
-}
-
-// declared is the password that somebody wants an account to have; "" when nobody says.
-func (k *Keeper) declared(ctx context.Context, d Database, c appsapi.Credential) (string, error) {
-	if c.Value != "" || c.SecretRef == nil {
-		return c.Value, unfit(password.Fault(c.Value), "rootPass")
-	}
-	var source corev1.Secret
-	err := k.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: c.SecretRef.Name}, &source)
-	if client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("get Secret %s/%s: %w", d.Namespace, c.SecretRef.Name, err)
-	}
-	wanted := string(source.Data[c.SecretRef.Key])
-	if err != nil || wanted == "" {
-		return "", &Refusal{Reason: appsapi.ReasonCredentialsMissing, Why: fmt.Sprintf("Secret %s/%s, from which the password is taken, has nothing under the key %q; the password stays what it was. Add it",
-			d.Namespace, c.SecretRef.Name, c.SecretRef.Key)}
-	}
-	return wanted, unfit(password.Fault(wanted), fmt.Sprintf("Secret %s/%s, key %q", d.Namespace, c.SecretRef.Name, c.SecretRef.Key))
-}
-
-// unfit says that a password is none that every program reads alike.
-func unfit(fault, where string) error {
-	if fault == "" {
-		return nil
-	}
-	return &Refusal{Reason: appsapi.ReasonCredentialsMissing, Why: fmt.Sprintf("%s has a password with %s; the password stays what it was. Write one without", where, fault)}
 }
 
 // do is one step: one write to the API server, or one statement to the server.

@@ -113,8 +113,8 @@ func newStage(t testing.TB, o controlplane.Options) *stage {
 }
 
 // acquaint makes kinds that have just been defined known to the garbage collector of the controller-manager, by starting it
-// again. It looks for new ones twice a minute, and until then asks for every owner of such a kind again and again: 116 times
-// for 10 CloudManagers. No cluster in use is like that, and how much of it falls into a measurement is chance.
+// again. It looks for new ones twice a minute, and until then asks for every owner of such a kind again and again.
+// No cluster in use is like that, and how much of it falls into a measurement is chance.
 func (s *stage) acquaint() {
 	s.Helper()
 	if manager := s.plane.ControllerManager; manager != nil {
