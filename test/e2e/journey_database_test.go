@@ -229,6 +229,9 @@ when it was acknowledged; all of them (%d at the end) were looked for each time,
 | --- | --- | --- | --- |
 %s
 Nobody must notice anything of the first six; where the server itself is started again, it must be back within %.0f s.
+
+After a restart of the server the node's connection table is cleared of dials that nobody has answered, so that each row tells of what it says and
+not of the restart before it. Nobody does that on a cluster of yours: see [after a restart](../user/database.md#after-a-restart).
 `, writers, 20, rows, times(*rounds), table.String(), mayBeGone.Seconds())
 	if err := os.MkdirAll(root+"/out", 0o755); err != nil {
 		t.Fatal(err)
