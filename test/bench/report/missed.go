@@ -3,6 +3,7 @@ package main
 import (
 	_ "embed"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/template"
 
@@ -19,6 +20,7 @@ func missed(p printer, r *results.Run) error {
 		"got":    func(row, name string) string { return gotOf(r, row, name) },
 		"perApp": func(contender, verb, resource string) string { return perApp(r, contender, verb, resource) },
 		"cpu":    func(contender, process string) string { return cpuPerApp(r, contender, process) },
+		"later":  func(contender string) string { return laterPerApp(r, contender) },
 	}).Parse(missedReasons)
 	if err != nil {
 		return err
@@ -67,4 +69,12 @@ func perApp(r *results.Run, contender, verb, resource string) string {
 // cpuPerApp is what a process used for one application of somebody.
 func cpuPerApp(r *results.Run, contender, process string) string {
 	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*results.Median(r.Values(contender, func(s results.Sample) float64 { return s.CPUSeconds[process] })))
+}
+
+// laterPerApp is what all processes used for one application of somebody after the clock had stopped, at least: what
+// the cores cannot have computed while it ran.
+func laterPerApp(r *results.Run, contender string) string {
+	cores, _ := strconv.ParseFloat(r.Machine["cores"], 64)
+	later := results.Median(r.Values(contender, func(s results.Sample) float64 { return s.CPUSeconds["everything"] - cores*s.WallSeconds }))
+	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*max(0, later))
 }

@@ -64,7 +64,7 @@ func TestReport(t *testing.T) {
 // Every reason can be said, also when next to nothing was measured.
 func TestMissed(t *testing.T) {
 	rows := []string{"P1 wall, Holdfast / C0s", "P1 wall, Holdfast / C2 sample", "P1 wall, Holdfast / C3 kubebuilder", "P1 wall, Holdfast / C5 fluxssa", "P3 ours - bare with a watch, p99 at 80 % of it",
-		"P6 edit p99 in the backlog",
+		"CPU of the operator per application", "P6 edit p99 in the backlog",
 		"P10 db ready to identity created, p50", "P10 db ready to identity created, p99", "P10 identity ready to front created, p50", "P10 identity ready to front created, p99"}
 	r := &results.Run{Apps: 1}
 	for _, name := range rows {
@@ -80,6 +80,18 @@ func TestMissed(t *testing.T) {
 	}
 	if strings.Contains(said.String(), "Nobody has found out") || strings.Contains(said.String(), "<no value>") {
 		t.Error(said.String())
+	}
+}
+
+// Two cores compute 4 s in 2 s; whatever was used beyond that came later.
+func TestLater(t *testing.T) {
+	for used, want := range map[float64]string{5: "10.0 ms", 4: "0.0 ms", 3: "0.0 ms"} {
+		r := &results.Run{Apps: 100, Machine: map[string]string{"cores": "2"}, Rounds: []results.Round{
+			{Samples: map[string][]results.Sample{"C2": {{WallSeconds: 2, CPUSeconds: map[string]float64{"everything": used}}}}},
+		}}
+		if got := laterPerApp(r, "C2"); got != want {
+			t.Errorf("%s later where %.0f s were used, want %s", got, used, want)
+		}
 	}
 }
 
