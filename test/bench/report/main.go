@@ -11,6 +11,9 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
+// rawFigures is what all of it is made from, beside the page, so that anybody can calculate again.
+const rawFigures = "bench.json"
+
 func main() {
 	if len(os.Args) != 5 {
 		log.Fatal("usage: report out/bench.json docs/reports/bench.md docs/scale.md docs/images")
@@ -41,6 +44,9 @@ func run(from, page, scalePage, images string) error {
 		if files[scalePage], err = scale(r); err != nil {
 			return fmt.Errorf("%s: %w", scalePage, err)
 		}
+	}
+	if err := r.Write(filepath.Join(filepath.Dir(page), rawFigures)); err != nil {
+		return err
 	}
 	for name, content := range files {
 		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {

@@ -21,6 +21,8 @@ func missed(p printer, r *results.Run) error {
 		"perApp": func(contender, verb, resource string) string { return perApp(r, contender, verb, resource) },
 		"cpu":    func(contender, process string) string { return cpuPerApp(r, contender, process) },
 		"later":  func(contender string) string { return laterPerApp(r, contender) },
+		"apart":  func(a, b string) string { return apartPerApp(r, a, b) },
+		"minus":  func(row, a, b string) string { return number(figureOf(r, row, a).Got-figureOf(r, row, b).Got, figureOf(r, row, a).Unit) },
 	}).Parse(missedReasons)
 	if err != nil {
 		return err
@@ -47,12 +49,19 @@ func missed(p printer, r *results.Run) error {
 
 // gotOf is another figure of the same run.
 func gotOf(r *results.Run, row, name string) string {
-	for _, f := range r.Figures {
-		if f.Row == row && f.Name == name {
-			return number(f.Got, f.Unit)
-		}
+	if f := figureOf(r, row, name); f.Name != "" {
+		return number(f.Got, f.Unit)
 	}
 	return "(not measured)"
+}
+
+func figureOf(r *results.Run, row, name string) results.Figure {
+	for _, f := range r.Figures {
+		if f.Row == row && f.Name == name {
+			return f
+		}
+	}
+	return results.Figure{}
 }
 
 // perApp is how often somebody asked for one kind of thing.
@@ -69,6 +78,15 @@ func perApp(r *results.Run, contender, verb, resource string) string {
 // cpuPerApp is what a process used for one application of somebody.
 func cpuPerApp(r *results.Run, contender, process string) string {
 	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*results.Median(r.Values(contender, func(s results.Sample) float64 { return s.CPUSeconds[process] })))
+}
+
+// apartPerApp is what the cores can compute for one application in the time that somebody takes longer than another.
+func apartPerApp(r *results.Run, a, b string) string {
+	cores, _ := strconv.ParseFloat(r.Machine["cores"], 64)
+	wall := func(contender string) float64 {
+		return results.Median(r.Values(contender, func(s results.Sample) float64 { return s.WallSeconds }))
+	}
+	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*cores*(wall(a)-wall(b)))
 }
 
 // laterPerApp is what all processes used for one application of somebody after the clock had stopped, at least: what

@@ -17,7 +17,8 @@ func markdown(r *results.Run, images string) (string, error) {
 	p("Made by `make bench PROFILE=%s` (%.0f min) on kernel %s, %s x %s, %s. Do not edit.", r.Profile, r.Minutes, r.Machine["kernel"], r.Machine["cores"], r.Machine["cpu"], r.Machine["go"])
 	p("etcd %s, everything shares the cores; for each contender a fresh control plane.", r.Machine["etcd"])
 	sittings(p, r)
-	p("What counts is the ratio within one round: the machine is nobody's reference, and hardware of yours will have other seconds.\n")
+	p("What counts is the ratio within one round: the machine is nobody's reference, and hardware of yours will have other seconds.")
+	p("[%s](%s) has every sample.\n", rawFigures, rawFigures)
 	p("![wall time of all contenders](%s/%s)\n", images, wallPicture)
 	figures(p, r)
 	if err := missed(p, r); err != nil {

@@ -22,11 +22,13 @@ const (
 	peerBar = "#d97706"
 )
 
-func svg(width, height int, title string, body func(p printer)) string {
+// svg is a picture; desc says what it shows to whoever does not see it.
+func svg(width, height int, title, desc string, body func(p printer)) string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	p(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="13" fill="%s" role="img">`, width, height, ink)
 	p(`<title>%s</title>`, html.EscapeString(title))
+	p(`<desc>%s</desc>`, html.EscapeString(desc))
 	body(p)
 	p(`</svg>`)
 	return b.String()
@@ -38,7 +40,13 @@ func wallBars(r *results.Run) string {
 	const left, width, row, cut = 210, 720, 30, 10.0
 	scale := (width - left - 110) / cut
 	title := fmt.Sprintf("%d applications at once: wall time as a multiple of bare client-go making the same writes", r.Apps)
-	return svg(width, row*(len(r.Contenders)+2), title, func(p printer) {
+	var desc []string
+	for _, c := range r.Contenders {
+		if ratios := r.Ratios(c.ID, results.Bare, results.Wall); len(ratios) > 0 {
+			desc = append(desc, fmt.Sprintf("%s %.2f", c.Name, results.Median(ratios)))
+		}
+	}
+	return svg(width, row*(len(r.Contenders)+2), title, "Bars, the shortest is the fastest: "+strings.Join(desc, ", "), func(p printer) {
 		p(`<text x="0" y="16" font-weight="600">%s</text>`, html.EscapeString(title))
 		y := row
 		for _, c := range r.Contenders {
@@ -80,7 +88,8 @@ func heapLine(r *results.Run) string {
 	y := func(mb float64) float64 { return height - bottom - mb/maxY*(height-bottom-40) }
 	kib, r2 := results.Slope(r.Heap)
 	title := fmt.Sprintf("Live heap of the operator: %.1f KiB per application (R² %.3f)", kib, r2)
-	return svg(width, height, title, func(p printer) {
+	desc := fmt.Sprintf("A line that rises to %.0f MB at %d applications", last.LiveMB, last.Apps)
+	return svg(width, height, title, desc, func(p printer) {
 		p(`<text x="0" y="16" font-weight="600">%s</text>`, title)
 		p(`<path d="M%d %dH%d M%d %dV30" stroke="%s"/>`, left, height-bottom, width-20, left, height-bottom, ink)
 		var points []string

@@ -64,7 +64,7 @@ func TestReport(t *testing.T) {
 // Every reason can be said, also when next to nothing was measured.
 func TestMissed(t *testing.T) {
 	rows := []string{"P1 wall, Holdfast / C0s", "P1 wall, Holdfast / C2 sample", "P1 wall, Holdfast / C3 kubebuilder", "P1 wall, Holdfast / C5 fluxssa", "P3 ours - bare with a watch, p99 at 80 % of it",
-		"CPU of the operator per application", "P6 edit p99 in the backlog",
+		"CPU of the operator per application", "P6 edit p99 in the backlog", "P6 edit p99 after ready",
 		"P10 db ready to identity created, p50", "P10 db ready to identity created, p99", "P10 identity ready to front created, p50", "P10 identity ready to front created, p99"}
 	r := &results.Run{Apps: 1}
 	for _, name := range rows {
@@ -92,6 +92,16 @@ func TestLater(t *testing.T) {
 		if got := laterPerApp(r, "C2"); got != want {
 			t.Errorf("%s later where %.0f s were used, want %s", got, used, want)
 		}
+	}
+}
+
+// Who takes 2 s instead of 1.5 s for 100 applications had half a second of two cores more.
+func TestApart(t *testing.T) {
+	r := &results.Run{Apps: 100, Machine: map[string]string{"cores": "2"}, Rounds: []results.Round{
+		{Samples: map[string][]results.Sample{"C1": {{WallSeconds: 2}}, "C2": {{WallSeconds: 1.5}}}},
+	}}
+	if got := apartPerApp(r, "C1", "C2"); got != "10.0 ms" {
+		t.Errorf("%s apart, want 10.0 ms", got)
 	}
 }
 
