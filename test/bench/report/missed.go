@@ -22,7 +22,9 @@ func missed(p printer, r *results.Run) error {
 		"cpu":    func(contender, process string) string { return cpuPerApp(r, contender, process) },
 		"later":  func(contender string) string { return laterPerApp(r, contender) },
 		"apart":  func(a, b string) string { return apartPerApp(r, a, b) },
-		"minus":  func(row, a, b string) string { return number(figureOf(r, row, a).Got-figureOf(r, row, b).Got, figureOf(r, row, a).Unit) },
+		"minus": func(row, a, b string) string {
+			return number(figureOf(r, row, a).Got-figureOf(r, row, b).Got, figureOf(r, row, a).Unit)
+		},
 	}).Parse(missedReasons)
 	if err != nil {
 		return err
