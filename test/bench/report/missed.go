@@ -22,9 +22,7 @@ func missed(p printer, r *results.Run) error {
 		"cpu":    func(contender, process string) string { return cpuPerApp(r, contender, process) },
 		"later":  func(contender string) string { return laterPerApp(r, contender) },
 		"apart":  func(a, b string) string { return apartPerApp(r, a, b) },
-		"minus": func(row, a, b string) string {
-			return number(figureOf(r, row, a).Got-figureOf(r, row, b).Got, figureOf(r, row, a).Unit)
-		},
+		"minus":  func(row, a, b string) string { return difference(r, row, a, b) },
 	}).Parse(missedReasons)
 	if err != nil {
 		return err
@@ -54,8 +52,20 @@ func gotOf(r *results.Run, row, name string) string {
 	if f := figureOf(r, row, name); f.Name != "" {
 		return number(f.Got, f.Unit)
 	}
-	return "(not measured)"
+	return unknown
 }
+
+// difference is by how much one figure is more than another.
+func difference(r *results.Run, row, a, b string) string {
+	more, less := figureOf(r, row, a), figureOf(r, row, b)
+	if more.Name == "" || less.Name == "" {
+		return unknown
+	}
+	return number(more.Got-less.Got, more.Unit)
+}
+
+// unknown stands where there is no number.
+const unknown = "(not measured)"
 
 func figureOf(r *results.Run, row, name string) results.Figure {
 	for _, f := range r.Figures {

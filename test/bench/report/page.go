@@ -61,7 +61,7 @@ func sittings(p printer, r *results.Run) {
 
 func figures(p printer, r *results.Run) {
 	p("## What was asked for\n\nBounds are at most: *must* is what a release has to hold, *goal* is what we want. The last column says which of them is reached; "+
-		"*short* is short of a goal where nothing is a must, and what is %s is explained below. Of rounds and pairs the figure is the median, and the note has the lowest and the highest.\n", results.Missed)
+		"*short* is short of a goal where nothing is a must, and what is %s is explained below. Of rounds and pairs the figure is the median, and the note has the lowest and the highest, or all of them: where these lie on both sides of a bound, the machine was measured more than we were.\n", results.Missed)
 	p("| row | figure | got | must | goal | |\n| --- | --- | --- | --- | --- | --- |")
 	for _, f := range r.Figures {
 		if f.Goal == nil {

@@ -95,6 +95,16 @@ func TestLater(t *testing.T) {
 	}
 }
 
+// What was not measured is no 0.
+func TestDifference(t *testing.T) {
+	r := &results.Run{Figures: []results.Figure{{Row: "P14", Name: "apply", Got: 4, Unit: "ms"}, {Row: "P14", Name: "create", Got: 2.5, Unit: "ms"}}}
+	for less, want := range map[string]string{"create": "1.5 ms", "delete": unknown} {
+		if got := difference(r, "P14", "apply", less); got != want {
+			t.Errorf("apply is %s more than %s, want %s", got, less, want)
+		}
+	}
+}
+
 // Who takes 2 s instead of 1.5 s for 100 applications had half a second of two cores more.
 func TestApart(t *testing.T) {
 	r := &results.Run{Apps: 100, Machine: map[string]string{"cores": "2"}, Rounds: []results.Round{
