@@ -12,6 +12,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
+	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
 // confirm asks the API server once after a start, for an application that somebody has
@@ -19,11 +20,11 @@ import (
 // may begin with a list of the past, each kind with another one. Then an earlier spec would
 // be applied over the current one, with all preconditions met, or pods of an earlier spec
 // would count as those of the current one. From then on a cache only goes forward.
-func (r *reconciler[T]) confirm(ctx context.Context, app T, o *observed) error {
+func (r *reconciler[T]) confirm(ctx context.Context, app T, owner desired.Owner, o *observed) error {
 	// Of what is new nothing is there to be mistaken about.
 	isNew := app.ApplicationStatus().ObservedGeneration == 0 && len(o.seen) == 0
 	present := r.written.isPresent(app.GetUID())
-	if isNew || present || atRest(app) && !r.writes(o) {
+	if isNew || present || atRest(app) && !r.writes(owner, o) {
 		return nil
 	}
 	// All at once: somebody who has just edited it waits.
@@ -64,7 +65,7 @@ func atRest(app Object) bool {
 
 // writes says whether the spec asks for anything that is not there. What is deleted is
 // asked for where it is deleted.
-func (r *reconciler[T]) writes(o *observed) bool {
+func (r *reconciler[T]) writes(owner desired.Owner, o *observed) bool {
 	if h := o.history; r.kind.History != nil && (h.Current == nil || h.Current.Revision != h.Number) {
 		return true
 	}
@@ -73,6 +74,9 @@ func (r *reconciler[T]) writes(o *observed) bool {
 			live := o.seen[child.ID]
 			if live == nil {
 				return true
+			}
+			if r.applier.Settled(owner, child, live.(client.Object)) {
+				continue
 			}
 			config, err := child.Peek(live)
 			if err != nil || config.Hash() != live.GetAnnotations()[appsapi.AnnotationApplied] {

@@ -73,7 +73,7 @@ func cloneMemory(to, from *apply.Applier) {
 
 // remembered are the fields of what an applier remembers of a child. The digest of a state
 // has to have them all.
-var rememberedFields = []string{"uid", "wish", "resourceVersion", "generation", "projected", "basis", "asked",
+var rememberedFields = []string{"uid", "wish", "resourceVersion", "generation", "metadata", "projected", "basis", "asked",
 	"answer", "at", "foreign", "foreignAt", "repairs", "fight", "refusal", "tried"}
 
 // memoryText writes down what an applier remembers, so that equal memories have equal
@@ -111,7 +111,7 @@ func (w *world) entryText(key, e reflect.Value, number func(ref, string) string)
 	if l, _ := open(e, "repairs").Interface().(*rate.Limiter); l != nil {
 		tokens = strconv.Itoa(int(l.TokensAt(w.now)))
 	}
-	return fmt.Sprint(r, open(e, "uid"), open(e, "wish"), number(r, open(e, "resourceVersion").String()), open(e, "generation"),
+	return fmt.Sprint(r, open(e, "uid"), open(e, "wish"), number(r, open(e, "resourceVersion").String()), open(e, "generation"), open(e, "metadata"),
 		open(e, "projected"), open(e, "basis"), open(e, "asked"), answer, foreign, tokens, open(e, "fight"), open(e, "refusal").IsNil(), open(e, "tried"))
 }
 

@@ -123,7 +123,7 @@ func (r *reconciler[T]) act(ctx context.Context, app T, owner desired.Owner, o *
 	if err != nil || len(plan.Steps) == 0 {
 		return // what can never work, or hands off
 	}
-	if err := r.confirm(ctx, app, o); err != nil {
+	if err := r.confirm(ctx, app, owner, o); err != nil {
 		done.other = err
 		return
 	}

@@ -89,6 +89,12 @@ func (a *Applier) Observe(ctx context.Context, owner desired.Owner, id desired.I
 // Unseen are the children of an owner that we wrote and that lists of the cache may lack.
 func (a *Applier) Unseen(owner desired.Owner) []desired.ID { return a.memory.unseen(owner.UID) }
 
+// Settled says whether a child was found to be what it should be and nothing has changed since
+// that could make it differ.
+func (a *Applier) Settled(owner desired.Owner, child desired.Child, current client.Object) bool {
+	return a.memory.settled(key{child.ID, owner.Namespace}, owner.UID, child.Basis, current)
+}
+
 // Apply makes a child what it should be. current is what Observe returned. With holdPods
 // the pods of a child that exists stay as they are.
 func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object, holdPods bool) (Result, error) {
@@ -189,7 +195,7 @@ type how struct {
 // update applies a child that exists.
 func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object, h how) (Result, error) {
 	k := key{child.ID, owner.Namespace}
-	if !h.holdPods && a.memory.settled(k, owner.UID, child.Basis, current) {
+	if !h.holdPods && a.Settled(owner, child, current) {
 		return Result{Object: current}, nil // without making the wish again
 	}
 	adopting, err := own.Claim(owner, child.ID, current)

@@ -43,6 +43,7 @@ type entry struct {
 	wish            string
 	resourceVersion string
 	generation      int64
+	metadata        uint64
 	projected       projection
 	// basis is what the wish was made from, if the object was then as we hold it; 0 otherwise.
 	basis uint64
@@ -147,7 +148,7 @@ func (m *memory) noteOurs(k key, owner, uid types.UID) {
 
 // see notes that live is as we hold it.
 func (e *entry) see(config *desired.Config, live client.Object, projected projection) {
-	e.uid, e.resourceVersion, e.generation = live.GetUID(), live.GetResourceVersion(), live.GetGeneration()
+	e.uid, e.resourceVersion, e.generation, e.metadata = live.GetUID(), live.GetResourceVersion(), live.GetGeneration(), fingerprint(live)
 	e.wish, e.projected, e.basis = config.Wish(), projected, 0
 }
 
@@ -159,12 +160,16 @@ func (m *memory) settle(k key, owner types.UID, basis uint64) {
 }
 
 // settled says whether live is as a wish of this basis holds it, because neither has changed
-// since that was found out.
+// since that was found out, but for a status that no wish is made of.
 func (m *memory) settled(k key, owner types.UID, basis uint64, live client.Object) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.owners[owner][k]
-	return e != nil && basis != 0 && e.basis == basis && e.uid == live.GetUID() && e.resourceVersion == live.GetResourceVersion()
+	if e == nil || basis == 0 || e.basis != basis || e.uid != live.GetUID() {
+		return false
+	}
+	return e.resourceVersion == live.GetResourceVersion() ||
+		e.generation != 0 && e.generation == live.GetGeneration() && e.metadata == fingerprint(live) && !desired.ByStatus(live)
 }
 
 // knows says whether live was looked at before with the same wish, and was then as we

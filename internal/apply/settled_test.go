@@ -4,9 +4,12 @@ import (
 	"context"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
@@ -18,13 +21,19 @@ func TestSettled(t *testing.T) {
 		basis           uint64
 		uid             string
 		resourceVersion string
+		change          func(*appsv1.Deployment)
 		holdPods        bool
 		then            func(*memory)
 		want            bool
 	}{
 		"nothing changed":             {basis: basis, resourceVersion: "100", want: true},
 		"the spec changed":            {basis: 8, resourceVersion: "100"},
-		"the child changed":           {basis: basis, resourceVersion: "101"},
+		"its status changed":          {basis: basis, resourceVersion: "101", want: true},
+		"its spec changed":            {basis: basis, resourceVersion: "101", change: func(d *appsv1.Deployment) { d.Generation++ }},
+		"a label of it changed":       {basis: basis, resourceVersion: "101", change: func(d *appsv1.Deployment) { d.Labels = map[string]string{"app": "shop"} }},
+		"an annotation of it changed": {basis: basis, resourceVersion: "101", change: func(d *appsv1.Deployment) { d.Annotations = map[string]string{"app": "shop"} }},
+		"it lost its owner":           {basis: basis, resourceVersion: "101", change: func(d *appsv1.Deployment) { d.OwnerReferences = nil }},
+		"it is being deleted":         {basis: basis, resourceVersion: "101", change: func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{} }},
 		"another child of its name":   {basis: basis, uid: "b", resourceVersion: "100"},
 		"its pods have to wait":       {basis: basis, resourceVersion: "100", holdPods: true},
 		"nobody knows the basis":      {basis: 0, resourceVersion: "100"},
@@ -33,26 +42,58 @@ func TestSettled(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			a := New(nil, nil, nil, newClock())
-			a.memory.noteSame(webKey, us, wish(t, "nginx"), seen("a", "100", 1), projection{})
+			a.memory.noteSame(webKey, us, wish(t, "nginx"), owned(seen("a", "100", 1)), projection{})
 			a.memory.settle(webKey, us, basis)
 			if tc.then != nil {
 				tc.then(&a.memory)
 			}
-			live := seen("a", tc.resourceVersion, 1)
+			live := owned(seen("a", tc.resourceVersion, 1))
 			if tc.uid != "" {
-				live = seen("b", tc.resourceVersion, 1)
+				live.UID = types.UID(tc.uid)
+			}
+			if tc.change != nil {
+				tc.change(live)
 			}
 			owner := desired.Owner{Kind: "AppService", Namespace: "shop", Name: "web", UID: us}
-			live.OwnerReferences = append(live.OwnerReferences, *metav1.NewControllerRef(&metav1.ObjectMeta{UID: us, Name: "web"}, desired.KindDeployment))
-			made := false
 			child := desired.Child{ID: webKey.ID, Basis: tc.basis, Render: func(runtime.Object) (*desired.Config, error) {
-				made = true
 				return nil, &desired.Refusal{Why: "far enough"}
 			}}
 			_, err := a.update(context.Background(), owner, child, live, how{holdPods: tc.holdPods})
-			if made == tc.want || tc.want && err != nil {
-				t.Errorf("the wish was made: %t (%v), want %t", made, err, !tc.want)
+			if settled := err == nil; settled != tc.want {
+				t.Errorf("settled: %t (%v), want %t", settled, err, tc.want)
 			}
 		})
 	}
+}
+
+// TestSettledByStatus goes by the status of a child for as long as old pods of it may need what
+// new ones do not: when the last one is gone, nothing but the status changes.
+func TestSettledByStatus(t *testing.T) {
+	m := &New(nil, nil, nil, newClock()).memory
+	child := func(resourceVersion string) *appsv1.Deployment {
+		d := owned(seen("a", resourceVersion, 1))
+		d.Annotations = map[string]string{appsapi.AnnotationDependedOn: "cache"}
+		return d
+	}
+	m.noteSame(webKey, us, wish(t, "nginx"), child("100"), projection{})
+	m.settle(webKey, us, 7)
+	if !m.settled(webKey, us, 7, child("100")) || m.settled(webKey, us, 7, child("101")) {
+		t.Error("a status that the wish goes by was not looked at")
+	}
+}
+
+// TestSettledWithoutGeneration does not take a change of what has no generation for one of its
+// status.
+func TestSettledWithoutGeneration(t *testing.T) {
+	m := &New(nil, nil, nil, newClock()).memory
+	m.noteSame(webKey, us, wish(t, "nginx"), seen("a", "100", 0), projection{})
+	m.settle(webKey, us, 7)
+	if m.settled(webKey, us, 7, seen("a", "101", 0)) {
+		t.Error("a change was not looked at")
+	}
+}
+
+func owned(d *appsv1.Deployment) *appsv1.Deployment {
+	d.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(&metav1.ObjectMeta{UID: us, Name: "web"}, desired.KindDeployment)}
+	return d
 }

@@ -69,3 +69,10 @@ func former(edges []string, live metav1.Object, old bool) []string {
 	slices.Sort(out)
 	return out
 }
+
+// ByStatus says whether what a child should be depends on its status: edges that are no more
+// stay on it until its last old pod is gone.
+func ByStatus(live metav1.Object) bool {
+	_, ok := live.GetAnnotations()[appsapi.AnnotationDependedOn]
+	return ok
+}

@@ -1,0 +1,36 @@
+package apply
+
+import (
+	"hash/maphash"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+var seed = maphash.MakeSeed()
+
+// fingerprint tells objects apart by the metadata that wishes are made of or held against. A
+// status that changes all the time leaves it as it is.
+func fingerprint(obj client.Object) uint64 {
+	type entry struct{ of, key, value string }
+	type reference struct {
+		apiVersion, kind, name string
+		uid                    types.UID
+		controller, blocks     bool
+	}
+	var sum uint64 // of all entries, because maps have no order
+	for k, v := range obj.GetLabels() {
+		sum += maphash.Comparable(seed, entry{"labels", k, v})
+	}
+	for k, v := range obj.GetAnnotations() {
+		sum += maphash.Comparable(seed, entry{"annotations", k, v})
+	}
+	for _, r := range obj.GetOwnerReferences() {
+		sum += maphash.Comparable(seed, reference{r.APIVersion, r.Kind, r.Name, r.UID, ptr.Deref(r.Controller, false), ptr.Deref(r.BlockOwnerDeletion, false)})
+	}
+	if obj.GetDeletionTimestamp() != nil {
+		sum += maphash.Comparable(seed, entry{of: "deletionTimestamp"})
+	}
+	return sum
+}
