@@ -45,7 +45,7 @@ func (r *reconciler[T]) askDatabases(mgr ctrl.Manager) ctrlsource.Source {
 // not asked: its pod tells why.
 func (r *reconciler[T]) consult(ctx context.Context, app T, owner desired.Owner, o *observed) (map[string]health.Verdict, error) {
 	var out map[string]health.Verdict
-	who := client.ObjectKeyFromObject(app)
+	who, now := client.ObjectKeyFromObject(app), r.clock.Now()
 	r.databases.keep(who, o.components)
 	for _, c := range o.components {
 		if c.Database == nil {
@@ -85,25 +85,31 @@ func (r *reconciler[T]) consult(ctx context.Context, app T, owner desired.Owner,
 		if rolled {
 			db.Known = o.bindings[db.Binding]
 		}
-		q := question{pod: server.UID, since: readySince(server), host: db.Host, set: set.UID, versions: r.versions(ctx, owner, c), wants: db.Wants(), rolled: rolled, told: db.Known}
-		answer, answered := r.databases.ask(visited{who, c.Name}, q, db, r.clock.Now())
-		if !answered {
-			out[c.Name] = progressing("Database %s is asked whether its application gets in", c)
-			continue
-		}
-		if older(o.bindings[db.Binding], answer.state.Binding) { // what is rolled now would be rolled again
-			out[c.Name] = progressing("What tells how to get into database %s has just been written", c)
-			o.sooner(r.clock.Now().Add(visitRetry))
-			continue
-		}
-		out[c.Name] = verdictOf(c, answer, left)
-		if v := answer.state.Version; v.Exact && runsImage(set, c) {
-			o.serverVersions[c.Name] = v.String()
-			out[c.Name] = health.Worst(out[c.Name], versionOf(c, v))
-		}
-		o.sooner(answer.again)
+		q := question{pod: server.UID, since: readySince(server), host: db.Host, set: set.UID, versions: r.versions(ctx, owner, c), binding: o.bindings[db.Binding], wants: db.Wants(), rolled: rolled, told: db.Known}
+		answer, answered := r.databases.ask(visited{who, c.Name}, q, db, now)
+		out[c.Name] = o.hear(c, set, answer, answered, left, now)
 	}
 	return out, nil
+}
+
+// hear says what the last answer of a server means, if there is one.
+func (o *observed) hear(c desired.Component, set *appsv1.StatefulSet, answer visit, answered bool, left string, now time.Time) health.Verdict {
+	if !answered {
+		o.passing(answer.begun.Add(moment), now)
+		return progressing("Database %s is asked whether its application gets in", c)
+	}
+	if older(o.bindings[c.Database.Binding], answer.state.Binding) { // what is rolled now would be rolled again
+		o.passing(answer.begun.Add(moment), now)
+		o.sooner(now.Add(visitRetry))
+		return progressing("What tells how to get into database %s has just been written", c)
+	}
+	o.sooner(answer.again)
+	verdict := verdictOf(c, answer, left)
+	if v := answer.state.Version; v.Exact && runsImage(set, c) {
+		o.serverVersions[c.Name] = v.String()
+		verdict = health.Worst(verdict, versionOf(c, v))
+	}
+	return verdict
 }
 
 // older says whether the cache does not know yet what a visit has seen.
@@ -197,10 +203,10 @@ func databaseOf(owner desired.Owner, c desired.Component, set *appsv1.StatefulSe
 	return d
 }
 
-// versions are those of the Secrets that a visit reads, as the cache knows them: when one changes,
+// versions are those of the Secrets that a visit reads but for the binding, as the cache knows them: when one changes,
 // the answer may.
 func (r *reconciler[T]) versions(ctx context.Context, owner desired.Owner, c desired.Component) string {
-	names := []string{c.Data.Secret, c.Database.Binding}
+	names := []string{c.Data.Secret}
 	for _, credential := range c.Data.Credentials {
 		if credential.SecretRef != nil {
 			names = append(names, credential.SecretRef.Name)

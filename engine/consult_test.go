@@ -3,6 +3,7 @@ package engine
 import (
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -87,5 +88,36 @@ func TestDatabasesOfAnyKind(t *testing.T) {
 	got := kind.Components(nil)
 	if got[0].Stateful != nil || got[1].Stateful == nil || got[1].Stateful.Image != "mariadb:11.8" || given[1].Stateful != nil {
 		t.Errorf("got %+v of %+v", got, given)
+	}
+}
+
+// While a server is being asked nobody is told so, for a moment; a visit that takes longer is told, and looked at no sooner than when
+// it has ended.
+func TestAskingIsNoNews(t *testing.T) {
+	begun := time.Now()
+	c := desired.Component{Workload: desired.ID{Name: "shop-db"}, Database: &desired.Database{Binding: "shop-db-binding"}}
+	for name, tc := range map[string]struct {
+		answered bool
+		binding  string
+		after    time.Duration
+		brief    bool
+		again    time.Duration // 0 means never
+	}{
+		"just begun":                   {after: 10 * time.Millisecond, brief: true, again: moment},
+		"takes long":                   {after: 2 * moment},
+		"answered, not seen yet":       {answered: true, binding: "6", after: 10 * time.Millisecond, brief: true, again: moment},
+		"answered, not seen for long":  {answered: true, binding: "6", after: 2 * moment, again: 2*moment + visitRetry},
+		"answered, and all of it seen": {answered: true, binding: "7", after: 10 * time.Millisecond, again: visitAgain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &observed{bindings: map[string]string{"shop-db-binding": tc.binding}}
+			o.hear(c, &appsv1.StatefulSet{}, visit{begun: begun, again: begun.Add(visitAgain), state: database.State{Binding: "7"}}, tc.answered, "", begun.Add(tc.after))
+			if brief := !o.brief.IsZero(); brief != tc.brief {
+				t.Errorf("it is brief: %t, want %t", brief, tc.brief)
+			}
+			if tc.again == 0 && !o.again.IsZero() || tc.again != 0 && !o.again.Equal(begun.Add(tc.again)) {
+				t.Errorf("looked at again after %s, want %s", o.again.Sub(begun), tc.again)
+			}
+		})
 	}
 }

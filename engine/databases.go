@@ -24,6 +24,9 @@ const (
 	visitWithin = 30 * time.Second
 	visitsAt    = 64
 	pulseEvery  = time.Minute
+	// moment is how long it may take until a server has answered and the cache knows what was written then: before that, nobody is
+	// told that it is being asked. An operator that has just started asks every one, and nothing has happened to any of them.
+	moment = time.Second
 )
 
 // databases asks servers what only they know. A pass never waits for one: it takes the last answer,
@@ -55,8 +58,8 @@ type question struct {
 	host  string
 	// set is what the binding belongs to.
 	set types.UID
-	// versions are those of the Secrets that a visit reads.
-	versions string
+	// versions are those of the Secrets that a visit reads, binding that of the one that it writes.
+	versions, binding string
 	// wants is what the spec says of it, rolled whether all know the password.
 	wants  string
 	rolled bool
@@ -69,6 +72,7 @@ type visit struct {
 	// number tells a visit from the one before.
 	number   int
 	asked    question
+	begun    time.Time
 	answered bool
 	running  bool
 	state    database.State
@@ -95,8 +99,8 @@ func (d *databases) ask(who visited, q question, db database.Database, now time.
 		}
 		d.known[who.app][who.component] = v
 	}
-	if !v.running && (v.asked != q || !now.Before(v.again)) {
-		v.running = true
+	if !v.running && (!v.answers(q) || !now.Before(v.again)) {
+		v.running, v.begun = true, now
 		go d.send(who, v, q, db)
 	}
 	answer = *v
@@ -104,6 +108,14 @@ func (d *databases) ask(who visited, q question, db database.Database, now time.
 		answer.again = time.Time{} // whoever asks is woken
 	}
 	return answer, v.answered && v.asked.pod == q.pod && v.asked.since.Equal(q.since) && v.asked.host == q.host
+}
+
+// answers says whether a question was answered. What the visit itself has written is no new one, once the cache shows it.
+func (v *visit) answers(q question) bool {
+	if q.binding != "" && q.binding == v.state.Binding {
+		v.asked.binding = q.binding
+	}
+	return v.asked == q
 }
 
 // send visits a database.

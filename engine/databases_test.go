@@ -74,6 +74,23 @@ func TestDatabasesAreAskedApart(t *testing.T) {
 	}
 }
 
+// What a visit has written itself is no reason for another one; what somebody else does to it is.
+func TestOwnBindingIsNoQuestion(t *testing.T) {
+	v := &visit{asked: question{pod: "1"}, state: database.State{Binding: "7"}}
+	for _, cached := range []struct {
+		binding string
+		want    bool
+	}{{"", true}, {"7", true}, {"7", true}, {"", false}, {"8", false}} { // not seen yet, seen, deleted, edited
+		if got := v.answers(question{pod: "1", binding: cached.binding}); got != cached.want {
+			t.Errorf("with the binding in version %q it is answered: %t, want %t", cached.binding, got, cached.want)
+		}
+	}
+	failed := &visit{asked: question{pod: "1", binding: "7"}}
+	if failed.answers(question{pod: "1"}) {
+		t.Error("a visit that has written nothing answers for a binding that is gone")
+	}
+}
+
 // However many hang, nobody who asks waits.
 func TestHangingDatabasesKeepNobody(t *testing.T) {
 	d, _, answer, woken := newDesk(t)

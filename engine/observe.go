@@ -42,6 +42,8 @@ type observed struct {
 	// databases are what servers say, by component, and again is when one is asked again.
 	databases map[string]health.Verdict
 	again     time.Time
+	// brief is until when nothing is told, because something is found that is about to be over.
+	brief time.Time
 	// bindings are the versions of the Secrets that tell how to get into databases.
 	bindings map[string]string
 	// serverVersions are those of the servers of databases that have let us in, by component.
@@ -54,6 +56,14 @@ type observed struct {
 func (o *observed) sooner(t time.Time) {
 	if !t.IsZero() && (o.again.IsZero() || t.Before(o.again)) {
 		o.again = t
+	}
+}
+
+// passing notes that what is found now is about to be over; if it is not by then, it is told.
+func (o *observed) passing(until, now time.Time) {
+	if now.Before(until) {
+		o.brief = until
+		o.sooner(until)
 	}
 }
 

@@ -106,6 +106,11 @@ func (o *outcome) err() error {
 	return errors.Join(errs...)
 }
 
+// nothing says whether nothing was done, and nothing went wrong.
+func (o *outcome) nothing() bool {
+	return len(o.changes)+len(o.told)+len(o.fights)+len(o.errors) == 0 && o.invalid == nil && o.failed == nil && o.other == nil
+}
+
 // retry is when to ask again what was refused before; 0 means that nothing was.
 func (o *outcome) retry() time.Duration {
 	var soonest time.Duration

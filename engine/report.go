@@ -59,6 +59,9 @@ func (r *reconciler[T]) report(ctx context.Context, app T, owner desired.Owner, 
 			return out, err
 		}
 	}
+	if !o.brief.IsZero() && before.ObservedGeneration == app.GetGeneration() && done.nothing() {
+		return out, nil
+	}
 	next := r.nextStatus(app, after, views, o, done.failed == nil)
 	return out, r.tell(ctx, app, next, done, before, after)
 }

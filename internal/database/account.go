@@ -35,7 +35,7 @@ func (a *account) look(ctx context.Context, at *server) (err error) {
 }
 
 // accounts are root's and the application's, as they are stored, declared and taken.
-func (k *Keeper) accounts(ctx context.Context, d Database, s stored, at *server) (root, user *account, err error) {
+func (k *Keeper) accounts(ctx context.Context, d Database, s stored, t told, at *server) (root, user *account, err error) {
 	due := s.due(d.Rotation.RequestedAt, d.Rotation.EveryDays, k.Clock.Now())
 	root = &account{key: mariadb.KeyRootPassword, user: session.Root, declared: d.Root}
 	user = &account{key: mariadb.KeyPassword, user: d.Schema, schema: d.Schema, declared: d.User}
@@ -49,9 +49,9 @@ func (k *Keeper) accounts(ctx context.Context, d Database, s stored, at *server)
 			return nil, nil, err
 		}
 	}
-	user.Told, user.version, err = k.told(ctx, d)
-	user.Rolled = user.version != "" && user.version == d.Known
-	return root, user, err
+	user.Told, user.version = t.password, t.version
+	user.Rolled = t.version != "" && t.version == d.Known
+	return root, user, nil
 }
 
 // declared is the password that somebody wants an account to have; "" when nobody says.

@@ -44,32 +44,35 @@ func (d Database) content(password string) map[string][]byte {
 const wrong = "\x00"
 
 // told is the password that they are told now, and the version of what tells it.
-func (k *Keeper) told(ctx context.Context, d Database) (password, version string, err error) {
+type told struct{ password, version string }
+
+// told reads the binding.
+func (k *Keeper) told(ctx context.Context, d Database) (told, error) {
 	var live corev1.Secret
-	err = k.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Binding}, &live)
+	err := k.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Binding}, &live)
 	if apierrors.IsNotFound(err) {
-		return wrong, "", nil
+		return told{password: wrong}, nil
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("get Secret %s/%s: %w", d.Namespace, d.Binding, err)
+		return told{}, fmt.Errorf("get Secret %s/%s: %w", d.Namespace, d.Binding, err)
 	}
 	if live.Type != bindingType || !d.isOurs(&live) {
-		return "", "", &Refusal{Reason: appsapi.ReasonBindingConflict, Why: fmt.Sprintf("Secret %s/%s, which is to say how to get in, exists and is not Holdfast's (type %s). Delete it if nobody needs it",
+		return told{}, &Refusal{Reason: appsapi.ReasonBindingConflict, Why: fmt.Sprintf("Secret %s/%s, which is to say how to get in, exists and is not Holdfast's (type %s). Delete it if nobody needs it",
 			d.Namespace, d.Binding, live.Type)}
 	}
-	password = string(live.Data[bindingPassword])
+	password := string(live.Data[bindingPassword])
 	for key, value := range d.content(password) { // others may have added to it
 		if !bytes.Equal(live.Data[key], value) {
-			return wrong, "", nil
+			return told{password: wrong}, nil
 		}
 	}
 	if !slices.ContainsFunc(live.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == *d.Owner.UID }) {
 		stays, err := k.ownerStays(ctx, d)
 		if err != nil || stays { // its set was made anew
-			return wrong, "", err
+			return told{password: wrong}, err
 		}
 	}
-	return password, live.ResourceVersion, nil
+	return told{password, live.ResourceVersion}, nil
 }
 
 // ownerStays says whether what the binding is to belong to is there, and not about to go. What belongs to

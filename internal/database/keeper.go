@@ -1,12 +1,13 @@
 package database
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/utils/clock"
@@ -131,12 +132,12 @@ func (k *Keeper) Pulse(ctx context.Context, d Database, was State) error {
 
 // step looks at everything, and does what comes next until something has to be read again.
 func (k *Keeper) step(ctx context.Context, d Database) (State, rotation.Step, error) {
-	s, err := k.read(ctx, d)
+	s, told, err := k.read(ctx, d)
 	if err != nil {
 		return State{}, "", err
 	}
 	at := &server{address: d.Address}
-	root, user, err := k.accounts(ctx, d, s, at)
+	root, user, err := k.accounts(ctx, d, s, told, at)
 	if err != nil {
 		return State{}, "", err
 	}
@@ -250,13 +251,16 @@ func (k *Keeper) remember(ctx context.Context, d Database, s stored, accounts []
 	return k.write(ctx, s)
 }
 
-// read is the Secret as it is now.
-func (k *Keeper) read(ctx context.Context, d Database) (stored, error) {
-	var secret corev1.Secret
-	if err := k.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Secret}, &secret); err != nil {
-		return stored{}, fmt.Errorf("get Secret %s/%s: %w", d.Namespace, d.Secret, err)
-	}
-	return stored{Secret: &secret, before: secret.DeepCopy()}, nil
+// read is what is stored, and what others are told, as it is now. Both at once: somebody waits.
+func (k *Keeper) read(ctx context.Context, d Database) (s stored, t told, err error) {
+	var group errgroup.Group
+	group.Go(func() error {
+		var err error
+		t, err = k.told(ctx, d)
+		return err
+	})
+	s, err = k.stored(ctx, d)
+	return s, t, cmp.Or(err, group.Wait())
 }
 
 // do is one step: one write to the API server, or one statement to the server.

@@ -1,9 +1,12 @@
 package database
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
@@ -18,6 +21,15 @@ type stored struct {
 	*corev1.Secret
 	// before is what the API server has.
 	before *corev1.Secret
+}
+
+// stored reads the Secret.
+func (k *Keeper) stored(ctx context.Context, d Database) (stored, error) {
+	var secret corev1.Secret
+	if err := k.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Secret}, &secret); err != nil {
+		return stored{}, fmt.Errorf("get Secret %s/%s: %w", d.Namespace, d.Secret, err)
+	}
+	return stored{Secret: &secret, before: secret.DeepCopy()}, nil
 }
 
 func (s stored) password(key string) string { return string(s.Data[key]) }

@@ -1,0 +1,29 @@
+package cloudmanager
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
+)
+
+// TestRestartIsNoNews starts the operator again beside a CloudManager that is Ready: it asks the database anew, and
+// nobody is told that it does, for nothing has happened.
+func TestRestartIsNoNews(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.ByTag(behaviors), operator.Options{})
+	w := &world{s.World(t)}
+	w.create(asItIs)
+	w.becomesReady()
+	w.FallsSilent(w.named().Name)
+	before := stage.Find(w.World, w.named()).ResourceVersion
+	w.Expect(s.Operator.Kill()).To(Succeed())
+	w.Expect(s.Operator.Start()).To(Succeed())
+	w.Expect(s.Operator.WaitReady(t.Context())).To(Succeed())
+	time.Sleep(3 * time.Second)
+	cm := stage.Find(w.World, w.named())
+	w.Expect(cm.ResourceVersion).To(Equal(before), "%+v", cm.Status)
+}
