@@ -56,7 +56,7 @@ func (p part) measure(t *testing.T, r *results.Run) {
 	disturbed := whole && *resume && results.Disturbed(r.Figures[before:])
 	if disturbed { // and the run is not complete, so that nobody takes it for one
 		results.PrintFigures(os.Stdout, r.Figures[before:])
-		t.Errorf("%s does not count: others used the machine; go on with -resume when it is quiet", p.name)
+		t.Errorf("%s does not count: the machine was not left alone (the notes say by how much); go on with -resume when it is quiet", p.name)
 		whole = false
 	}
 	if !whole {

@@ -43,7 +43,13 @@ const (
 	calmSeconds = 0.5
 )
 
-const takeItAgain = "; TAKE IT AGAIN: others used "
+const takeItAgain = "; TAKE IT AGAIN: "
+
+// TakeAgain says in the note that a figure tells nothing, and why.
+func (f Figure) TakeAgain(why string) Figure {
+	f.Note += takeItAgain + why
+	return f
+}
 
 // DisturbedBy says in the note that others used the machine, if they did: figures of how many cores
 // that were.
@@ -51,11 +57,9 @@ func (f Figure) DisturbedBy(others ...Figure) Figure {
 	for _, o := range others {
 		switch {
 		case o.Got > calmMachine:
-			f.Note += fmt.Sprintf(takeItAgain+"%.1f cores", o.Got)
-			return f
+			return f.TakeAgain(fmt.Sprintf("others used %.1f cores", o.Got))
 		case o.Peak > calmSeconds:
-			f.Note += fmt.Sprintf(takeItAgain+"%.1f cores for some seconds", o.Peak)
-			return f
+			return f.TakeAgain(fmt.Sprintf("others used %.1f cores for some seconds", o.Peak))
 		}
 	}
 	return f
