@@ -99,7 +99,9 @@ func (o *observed) hear(c desired.Component, set *appsv1.StatefulSet, answer vis
 		return progressing("Database %s is asked whether its application gets in", c)
 	}
 	if older(o.bindings[c.Database.Binding], answer.state.Binding) { // what is rolled now would be rolled again
-		o.passing(answer.begun.Add(moment), now)
+		if answer.asked.binding == o.bindings[c.Database.Binding] { // and not deleted, or changed, by somebody since
+			o.passing(answer.begun.Add(moment), now)
+		}
 		o.sooner(now.Add(visitRetry))
 		return progressing("What tells how to get into database %s has just been written", c)
 	}

@@ -99,19 +99,21 @@ func TestAskingIsNoNews(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answered bool
 		binding  string
+		asked    string // the version that the visit was asked with
 		after    time.Duration
 		brief    bool
 		again    time.Duration // 0 means never
 	}{
 		"just begun":                   {after: 10 * time.Millisecond, brief: true, again: moment},
 		"takes long":                   {after: 2 * moment},
-		"answered, not seen yet":       {answered: true, binding: "6", after: 10 * time.Millisecond, brief: true, again: moment},
-		"answered, not seen for long":  {answered: true, binding: "6", after: 2 * moment, again: 2*moment + visitRetry},
+		"answered, not seen yet":       {answered: true, binding: "6", asked: "6", after: 10 * time.Millisecond, brief: true, again: moment},
+		"answered, not seen for long":  {answered: true, binding: "6", asked: "6", after: 2 * moment, again: 2*moment + visitRetry},
+		"somebody has deleted it":      {answered: true, asked: "6", after: 10 * time.Millisecond, again: 10*time.Millisecond + visitRetry},
 		"answered, and all of it seen": {answered: true, binding: "7", after: 10 * time.Millisecond, again: visitAgain},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &observed{bindings: map[string]string{"shop-db-binding": tc.binding}}
-			o.hear(c, &appsv1.StatefulSet{}, visit{begun: begun, again: begun.Add(visitAgain), state: database.State{Binding: "7"}}, tc.answered, "", begun.Add(tc.after))
+			o.hear(c, &appsv1.StatefulSet{}, visit{begun: begun, asked: question{binding: tc.asked}, again: begun.Add(visitAgain), state: database.State{Binding: "7"}}, tc.answered, "", begun.Add(tc.after))
 			if brief := !o.brief.IsZero(); brief != tc.brief {
 				t.Errorf("it is brief: %t, want %t", brief, tc.brief)
 			}

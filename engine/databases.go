@@ -99,7 +99,7 @@ func (d *databases) ask(who visited, q question, db database.Database, now time.
 		}
 		d.known[who.app][who.component] = v
 	}
-	if !v.running && (!v.answers(q) || !now.Before(v.again)) {
+	if !v.running && (!v.answers(q) || !now.Before(v.again) || v.lost(q, now)) {
 		v.running, v.begun = true, now
 		go d.send(who, v, q, db)
 	}
@@ -116,6 +116,11 @@ func (v *visit) answers(q question) bool {
 		v.asked.binding = q.binding
 	}
 	return v.asked == q
+}
+
+// lost says whether a binding that the visit has written does not come: somebody has deleted it before the cache knew it.
+func (v *visit) lost(q question, now time.Time) bool {
+	return older(q.binding, v.state.Binding) && !now.Before(v.begun.Add(visitRetry))
 }
 
 // send visits a database.

@@ -91,6 +91,21 @@ func TestOwnBindingIsNoQuestion(t *testing.T) {
 	}
 }
 
+// A binding that somebody has deleted before the cache knew it is written again, and not waited for.
+func TestBindingIsLost(t *testing.T) {
+	begun := time.Now()
+	v := &visit{asked: question{pod: "1"}, begun: begun, state: database.State{Binding: "7"}}
+	for _, tc := range []struct {
+		cached string
+		after  time.Duration
+		want   bool
+	}{{"", moment, false}, {"", visitRetry, true}, {"7", visitRetry, false}, {"8", visitRetry, false}} {
+		if got := v.lost(question{pod: "1", binding: tc.cached}, begun.Add(tc.after)); got != tc.want {
+			t.Errorf("version %q in the cache after %s: lost %t, want %t", tc.cached, tc.after, got, tc.want)
+		}
+	}
+}
+
 // However many hang, nobody who asks waits.
 func TestHangingDatabasesKeepNobody(t *testing.T) {
 	d, _, answer, woken := newDesk(t)

@@ -3,6 +3,8 @@ package apply
 import (
 	"hash/maphash"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,4 +35,14 @@ func fingerprint(obj client.Object) uint64 {
 		sum += maphash.Comparable(seed, entry{of: "deletionTimestamp"})
 	}
 	return sum
+}
+
+// generation counts the specs of an object, and is 0 where nothing does. Of some kinds the API server leaves it as it is,
+// whatever somebody has once written there; of autoscalers, those of some versions.
+func generation(live client.Object) int64 {
+	switch live.(type) {
+	case *corev1.Service, *corev1.ConfigMap, *autoscalingv2.HorizontalPodAutoscaler:
+		return 0
+	}
+	return live.GetGeneration()
 }

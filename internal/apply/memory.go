@@ -134,6 +134,9 @@ func (m *memory) keep(k key, owner types.UID, answer client.Object, now time.Tim
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(k, owner)
+	if e.uid != answer.GetUID() { // what was found of another object does not count
+		e.wish, e.generation, e.basis = "", 0, 0
+	}
 	e.uid, e.answer, e.at = answer.GetUID(), answer, now
 }
 
@@ -148,7 +151,7 @@ func (m *memory) noteOurs(k key, owner, uid types.UID) {
 
 // see notes that live is as we hold it.
 func (e *entry) see(config *desired.Config, live client.Object, projected projection) {
-	e.uid, e.resourceVersion, e.generation, e.metadata = live.GetUID(), live.GetResourceVersion(), live.GetGeneration(), fingerprint(live)
+	e.uid, e.resourceVersion, e.generation, e.metadata = live.GetUID(), live.GetResourceVersion(), generation(live), fingerprint(live)
 	e.wish, e.projected, e.basis = config.Wish(), projected, 0
 }
 
@@ -169,7 +172,7 @@ func (m *memory) settled(k key, owner types.UID, basis uint64, live client.Objec
 		return false
 	}
 	return e.resourceVersion == live.GetResourceVersion() ||
-		e.generation != 0 && e.generation == live.GetGeneration() && e.metadata == fingerprint(live) && !desired.ByStatus(live)
+		e.generation != 0 && e.generation == generation(live) && e.metadata == fingerprint(live) && !desired.ByStatus(live)
 }
 
 // knows says whether live was looked at before with the same wish, and was then as we
@@ -181,7 +184,7 @@ func (m *memory) knows(k key, owner types.UID, config *desired.Config, live clie
 	if e.uid != live.GetUID() || e.wish != config.Wish() {
 		return false, false, projection{}
 	}
-	return e.resourceVersion == live.GetResourceVersion(), e.generation != 0 && e.generation == live.GetGeneration(), e.projected
+	return e.resourceVersion == live.GetResourceVersion(), e.generation != 0 && e.generation == generation(live), e.projected
 }
 
 // wished says whether this object was made the same wish before.

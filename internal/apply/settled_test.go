@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
@@ -83,13 +85,30 @@ func TestSettledByStatus(t *testing.T) {
 }
 
 // TestSettledWithoutGeneration does not take a change of what has no generation for one of its
-// status.
+// status; nor of what has one that nobody counts.
 func TestSettledWithoutGeneration(t *testing.T) {
+	service := func(resourceVersion string) client.Object {
+		return &corev1.Service{ObjectMeta: seen("a", resourceVersion, 1).ObjectMeta}
+	}
+	deployment := func(resourceVersion string) client.Object { return seen("a", resourceVersion, 0) }
+	for _, child := range []func(string) client.Object{service, deployment} {
+		m := &New(nil, nil, nil, newClock()).memory
+		m.noteSame(webKey, us, wish(t, "nginx"), child("100"), projection{})
+		m.settle(webKey, us, 7)
+		if !m.settled(webKey, us, 7, child("100")) || m.settled(webKey, us, 7, child("101")) {
+			t.Errorf("a change of %T was not looked at", child("101"))
+		}
+	}
+}
+
+// TestSettledIsForgotten does not take another object for the one that was looked at, because it was written to since.
+func TestSettledIsForgotten(t *testing.T) {
 	m := &New(nil, nil, nil, newClock()).memory
-	m.noteSame(webKey, us, wish(t, "nginx"), seen("a", "100", 0), projection{})
+	m.noteSame(webKey, us, wish(t, "nginx"), seen("a", "100", 1), projection{})
 	m.settle(webKey, us, 7)
-	if m.settled(webKey, us, 7, seen("a", "101", 0)) {
-		t.Error("a change was not looked at")
+	m.keep(webKey, us, seen("b", "101", 1), newClock().Now())
+	if m.settled(webKey, us, 7, seen("b", "101", 1)) {
+		t.Error("another object of the same name counts as looked at")
 	}
 }
 

@@ -260,7 +260,8 @@ func (k *Keeper) read(ctx context.Context, d Database) (s stored, t told, err er
 		return err
 	})
 	s, err = k.stored(ctx, d)
-	return s, t, cmp.Or(err, group.Wait())
+	err = cmp.Or(err, group.Wait())
+	return s, t, err
 }
 
 // do is one step: one write to the API server, or one statement to the server.
