@@ -28,5 +28,9 @@ func TestRestartIsNoNews(t *testing.T) {
 		return stage.Find(w.World, w.named()).ResourceVersion == before
 	}
 	// A visit that takes longer than a second is told, as it is on a machine that has no core for it.
-	w.Expect(restarts() || restarts() || restarts()).To(BeTrue(), "%+v", stage.Find(w.World, w.named()).Status)
+	silent := false
+	for try := 0; try < 3 && !silent; try++ {
+		silent = restarts()
+	}
+	w.Expect(silent).To(BeTrue(), "%+v", stage.Find(w.World, w.named()).Status)
 }
