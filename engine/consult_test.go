@@ -114,8 +114,8 @@ func TestAskingIsNoNews(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := &observed{bindings: map[string]string{"shop-db-binding": tc.binding}}
 			o.hear(c, &appsv1.StatefulSet{}, visit{begun: begun, asked: question{binding: tc.asked}, again: begun.Add(visitAgain), state: database.State{Binding: "7"}}, tc.answered, "", begun.Add(tc.after))
-			if brief := !o.brief.IsZero(); brief != tc.brief {
-				t.Errorf("it is brief: %t, want %t", brief, tc.brief)
+			if o.brief != tc.brief {
+				t.Errorf("it is brief: %t, want %t", o.brief, tc.brief)
 			}
 			if tc.again == 0 && !o.again.IsZero() || tc.again != 0 && !o.again.Equal(begun.Add(tc.again)) {
 				t.Errorf("looked at again after %s, want %s", o.again.Sub(begun), tc.again)

@@ -42,8 +42,8 @@ type observed struct {
 	// databases are what servers say, by component, and again is when one is asked again.
 	databases map[string]health.Verdict
 	again     time.Time
-	// brief is until when nothing is told, because something is found that is about to be over.
-	brief time.Time
+	// brief is set while something is found that is about to be over, so that nothing is told.
+	brief bool
 	// bindings are the versions of the Secrets that tell how to get into databases.
 	bindings map[string]string
 	// serverVersions are those of the servers of databases that have let us in, by component.
@@ -62,7 +62,7 @@ func (o *observed) sooner(t time.Time) {
 // passing notes that what is found now is about to be over; if it is not by then, it is told.
 func (o *observed) passing(until, now time.Time) {
 	if now.Before(until) {
-		o.brief = until
+		o.brief = true
 		o.sooner(until)
 	}
 }

@@ -59,7 +59,7 @@ func (r *reconciler[T]) report(ctx context.Context, app T, owner desired.Owner, 
 			return out, err
 		}
 	}
-	if !o.brief.IsZero() && before.ObservedGeneration == app.GetGeneration() && done.nothing() {
+	if o.brief && before.ObservedGeneration == app.GetGeneration() && done.nothing() {
 		return out, nil
 	}
 	next := r.nextStatus(app, after, views, o, done.failed == nil)

@@ -174,7 +174,7 @@ func added(ours, bare []latencies, share float64) []float64 {
 	return out
 }
 
-// saturate creates AppServices as fast as it goes and relaps how many became Ready per
+// saturate creates AppServices as fast as it goes and returns how many became Ready per
 // second. They are the first ones of the stage.
 func (s *stage) saturate(n int, created func(*appsapi.AppService)) float64 {
 	s.Helper()
