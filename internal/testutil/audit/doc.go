@@ -13,5 +13,6 @@
 //
 // Safety rule: an answered request is never missed. [Log.Mark] is a fence: it returns
 // once its own request is in the file, and the API server writes the line of a request
-// before it ends the answer.
+// before it ends the answer. [Log.Since] also waits for the answers to deletions, which
+// others see before they are given.
 package audit

@@ -12,6 +12,8 @@ const (
 	StageStarted  = "ResponseStarted"  // of watches only: the answer has begun
 	StageComplete = "ResponseComplete" // the answer was sent
 	StagePanic    = "Panic"            // the API server gave up
+
+	stageReceived = "RequestReceived" // of deletions only, and never shown as an event
 )
 
 // Event is one line of the log: one stage of one request.

@@ -20,8 +20,12 @@ import (
 // markPrefix begins the URI of our own requests, which never show up as events.
 const markPrefix = "/version?mark="
 
-// markTimeout is generous: the line of an answered request is there already.
-const markTimeout = 10 * time.Second
+const (
+	// markTimeout is generous: the line of an answered request is there already.
+	markTimeout = 10 * time.Second
+	// answerTimeout is for API servers that were killed: they answer nothing any more.
+	answerTimeout = 10 * time.Second
+)
 
 // Position is a place in the log, between two lines. The zero value is its beginning.
 type Position int64
@@ -78,7 +82,7 @@ func (l *Log) Between(from, to Position) (Events, error) {
 			return nil
 		}
 		e, err := parse(line)
-		if err != nil || strings.HasPrefix(e.RequestURI, markPrefix) {
+		if err != nil || e.Stage == stageReceived || strings.HasPrefix(e.RequestURI, markPrefix) {
 			return err
 		}
 		events = append(events, e)
@@ -91,13 +95,45 @@ func (l *Log) Between(from, to Position) (Events, error) {
 }
 
 // Since returns the events from a position up to now: it marks the log and reads up to
-// the mark.
+// the mark, or up to the last answer to a deletion that was asked for before it.
 func (l *Log) Since(ctx context.Context, cfg *rest.Config, from Position) (Events, error) {
 	to, err := l.Mark(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
+	if to, err = l.answered(ctx, from, to); err != nil {
+		return nil, fmt.Errorf("wait for answers in audit log: %w", err)
+	}
 	return l.Between(from, to)
+}
+
+// answered returns the place behind the answers to all deletions that were received between
+// two positions, which is the second one if there is nothing to wait for. A deletion is seen by
+// everybody before it is answered: the API server then gives back the address of a Service,
+// which takes a busy machine more than half a second.
+func (l *Log) answered(ctx context.Context, from, to Position) (Position, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	waiting := map[string]bool{}
+	end, err := l.follow(ctx, from, func(start Position, line []byte) (bool, error) {
+		if len(waiting) > 0 || bytes.Contains(line, []byte(stageReceived)) && bytes.Contains(line, []byte(l.about)) {
+			e, err := parse(line)
+			if err != nil {
+				return false, err
+			}
+			switch {
+			case e.Stage != stageReceived:
+				delete(waiting, e.AuditID)
+			case start < to:
+				waiting[e.AuditID] = true
+			}
+		}
+		return len(waiting) == 0 && start+Position(len(line)) >= to, nil
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return end, nil
+	}
+	return end, err
 }
 
 func (l *Log) size() (Position, error) {
@@ -111,28 +147,37 @@ func (l *Log) size() (Position, error) {
 // errFound ends the search for a line.
 var errFound = errors.New("found")
 
-// waitFor returns the end of the line that contains text. The file is asked again and
-// again, because another process writes it: from may even lie within a line.
+// waitFor returns the end of the line that contains text.
 func (l *Log) waitFor(ctx context.Context, from Position, text string) (Position, error) {
+	return l.follow(ctx, from, func(_ Position, line []byte) (bool, error) {
+		return bytes.Contains(line, []byte(text)), nil
+	})
+}
+
+// follow calls use for each line until it says that it has seen enough, and returns the end of
+// the last one. The file is asked again and again, because another process writes it: from may
+// even lie within a line.
+func (l *Log) follow(ctx context.Context, from Position, use func(start Position, line []byte) (bool, error)) (Position, error) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		end, err := l.lines(from, -1, func(_ Position, line []byte) error {
-			if bytes.Contains(line, []byte(text)) {
+		end, err := l.lines(from, -1, func(start Position, line []byte) error {
+			enough, err := use(start, line)
+			if enough {
 				return errFound
 			}
-			return nil
+			return err
 		})
 		if errors.Is(err, errFound) {
 			return end, nil
 		}
 		if err != nil {
-			return 0, err
+			return end, err
 		}
 		from = end
 		select {
 		case <-ctx.Done():
-			return 0, ctx.Err()
+			return end, ctx.Err()
 		case <-tick.C:
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -24,6 +26,11 @@ func created(id, name string) string {
 	return line(id, StageComplete, "create", "anna", "/api/v1/namespaces/shop/configmaps",
 		`,"objectRef":{"resource":"configmaps","namespace":"shop","name":"`+name+`","apiVersion":"v1"}`+
 			`,"requestObject":{"kind":"ConfigMap"}`, "201")
+}
+
+func deletion(id, stage string) string {
+	return line(id, stage, "delete", "anna", "/api/v1/namespaces/shop/services/web",
+		`,"objectRef":{"resource":"services","namespace":"shop","name":"web","apiVersion":"v1"}`, "200")
 }
 
 func marked(id string) string {
@@ -152,6 +159,49 @@ func TestWaitForFromWithinALine(t *testing.T) {
 	if err != nil || got != end {
 		t.Errorf("waitFor = %d, %v, want %d", got, err, end)
 	}
+}
+
+// Everybody sees that an object is gone before who deleted it is told.
+func TestDeletionsAreWaitedFor(t *testing.T) {
+	received := deletion("1", stageReceived)
+	answer := deletion("1", StageComplete)
+	tests := map[string]struct {
+		before, after string // the mark
+		want          string
+	}{
+		"answered behind the mark":                  {received, created("2", "two") + answer + created("3", "three"), "2 1"},
+		"answered before it":                        {received + answer, created("2", "two"), "1"},
+		"asked for behind it":                       {created("2", "two"), received, "2"},
+		"asked for while another one is waited for": {received, deletion("4", stageReceived) + answer, "1"},
+		"of somebody else":                          {strings.ReplaceAll(received, "shop", "garden"), "", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			log := openLog(t, "").About("shop")
+			to := add(t, log, tc.before+marked("fence"))
+			later := time.AfterFunc(20*time.Millisecond, func() { add(t, log, tc.after) })
+			defer later.Stop()
+			end, err := log.answered(t.Context(), 0, to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := ids(t, log, 0, end); got != tc.want {
+				t.Errorf("got events %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// An API server that was killed answers nothing any more, and the test has to go on.
+func TestDeletionsAreNotWaitedForForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := openLog(t, "")
+		to := add(t, log, created("1", "one")+deletion("2", stageReceived)+marked("fence"))
+		end, err := log.answered(t.Context(), 0, to)
+		if err != nil || end != to {
+			t.Errorf("answered = %d, %v, want %d", end, err, to)
+		}
+	})
 }
 
 func TestLineOfManyMegabytes(t *testing.T) {
