@@ -54,10 +54,19 @@ func TestReport(t *testing.T) {
 	// 200 MiB per thousand on top of 400, and 1 ms more of 29.5 per thousand
 	says(t, far, "| API server, resident memory | 200 MiB | 1.00 | 800 MiB | *20 GiB* | *196 GiB* |",
 		"| CPU of the API server for one more application | 1 ms | 1.00 | 31 ms | *130 ms* | *1 s* |",
-		"| CPU of the operator for one more application | 0 ms | 0.00 | 4 ms | *no more* | *no more* |",
+		"| CPU of the operator for one more application | not told from noise | 0.00 | 4 ms | *unknown* | *unknown* |",
 		"| 30,000 | the API server needs twice the CPU", "| 330,000 | 64 GiB of memory for the API server", "| API server, resident memory | 1.4 GiB |")
 	for name, want := range map[string]string{wallPicture: "100.00 x", heapPicture: "8.2 KiB per application"} {
 		wellFormed(t, filepath.Join(dir, name), want)
+	}
+}
+
+// What scatters is not drawn on: beyond what was measured nobody knows, and within it that is what is said.
+func TestScattered(t *testing.T) {
+	s := slope{Unit: "ms", points: []results.Point{{X: 1000, Y: 7}, {X: 2000, Y: 12}, {X: 3000, Y: 6}, {X: 4000, Y: 9.5}}}
+	s.Line = results.Fit(s.points)
+	if got := s.PerThousand() + "; " + s.Calculated(3000) + "; " + s.Calculated(100_000); got != "not told from noise; 6 ms to 12 ms, as measured; unknown" {
+		t.Errorf("got %s, with an R² of %.2f", got, s.R2)
 	}
 }
 

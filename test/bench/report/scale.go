@@ -56,18 +56,35 @@ func slopes(r *results.Run) []slope {
 	return all
 }
 
+// straightest is the R² from which on a line is drawn on: below, what is measured
+// scatters more than it grows.
+const straightest = 0.5
+
+// scatters says that there is no line to draw on.
+func (s slope) scatters() bool { return s.R2 < straightest || s.Slope <= 0 }
+
 // PerThousand is what another thousand applications add.
-func (s slope) PerThousand() string { return amount(1000*s.Slope, s.Unit) }
+func (s slope) PerThousand() string {
+	if s.scatters() {
+		return "not told from noise"
+	}
+	return amount(1000*s.Slope, s.Unit)
+}
 
 // Last is what was measured at the largest size.
 func (s slope) Last() string { return amount(s.points[len(s.points)-1].Y, s.Unit) }
 
-// Calculated is where the line leads. What falls as more applications come is not drawn on.
+// Calculated is where the line leads. Where there is none, it is what was measured.
 func (s slope) Calculated(apps int) string {
-	if s.Slope <= 0 {
-		return "no more"
+	switch {
+	case !s.scatters():
+		return amount(s.At(float64(apps)), s.Unit)
+	case apps > int(s.points[len(s.points)-1].X):
+		return "unknown"
 	}
-	return amount(s.At(float64(apps)), s.Unit)
+	least := slices.MinFunc(s.points, func(a, b results.Point) int { return cmp.Compare(a.Y, b.Y) })
+	most := slices.MaxFunc(s.points, func(a, b results.Point) int { return cmp.Compare(a.Y, b.Y) })
+	return fmt.Sprintf("%s to %s, as measured", amount(least.Y, s.Unit), amount(most.Y, s.Unit))
 }
 
 // amount is a number as people read it.
@@ -116,7 +133,9 @@ func walls(all []slope) []wall {
 		{apps: (8*gib - database.Start) / database.Slope, What: "8 GiB, the largest database that etcd suggests", How: calculated + ", without pods"},
 		{apps: (64*gib - server.Start) / server.Slope, What: "64 GiB of memory for the API server", How: calculated + ", without pods"},
 		{apps: (8*gib - heap.Start) / heap.Slope, What: "8 GiB of live heap for the operator", How: calculated + ", without pods"},
-		{apps: price.Start / price.Slope, What: "the API server needs twice the CPU for one more application", How: calculated + ", where the line above has doubled"},
+	}
+	if !price.scatters() {
+		out = append(out, wall{apps: price.Start / price.Slope, What: "the API server needs twice the CPU for one more application", How: calculated + ", where the line above has doubled"})
 	}
 	out = slices.DeleteFunc(out, func(w wall) bool { return w.apps <= 0 })
 	slices.SortFunc(out, func(a, b wall) int { return cmp.Compare(a.apps, b.apps) })
