@@ -56,12 +56,12 @@ func slopes(r *results.Run) []slope {
 	return all
 }
 
-// straightest is the R² from which on a line is drawn on: below, what is measured
+// straightEnough is the R² from which on a line is drawn on: below, what is measured
 // scatters more than it grows.
-const straightest = 0.5
+const straightEnough = 0.5
 
 // scatters says that there is no line to draw on.
-func (s slope) scatters() bool { return s.R2 < straightest || s.Slope <= 0 }
+func (s slope) scatters() bool { return s.R2 < straightEnough || s.Slope <= 0 }
 
 // PerThousand is what another thousand applications add.
 func (s slope) PerThousand() string {
