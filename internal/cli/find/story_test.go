@@ -91,7 +91,7 @@ func (f *finding) run(t *testing.T, args ...string) (out, errOut string) {
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return strings.ReplaceAll(o.String(), f.NS, "NAMESPACE"), strings.ReplaceAll(e.String(), f.NS, "NAMESPACE")
+	return strings.ReplaceAll(o.String(), f.NS, "NAMESPACE"), strings.ReplaceAll(golden.WithoutProgress(e.String()), f.NS, "NAMESPACE")
 }
 
 func (f *finding) answers(t *testing.T) {

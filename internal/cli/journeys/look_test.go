@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/root"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 )
 
@@ -192,6 +193,6 @@ func looksOn(w *world) {
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(cli.ExitCode(err)).To(Equal(0))
 	w.Expect(out.String()).To(HaveSuffix(fmt.Sprintf("AppStack %s/shop is gone\n", w.NS)))
-	w.Expect(errOut.String()).To(BeEmpty())
+	w.Expect(golden.WithoutProgress(errOut.String())).To(BeEmpty())
 	w.Expect(w.plugin("status", "shop", "-w").code).To(Equal(1), "there is nothing to watch")
 }

@@ -85,7 +85,7 @@ func reports(w *world) {
 	w.Expect(w.plugin("report", "shop", "-o", file).err).To(MatchError(file + " exists already and is not written over; choose another file with -o"))
 	a := w.plugin("report", "shop", "-o", "-", "--logs", "--since", "1h", "--operator-namespace", w.NS)
 	w.Expect(a.err).NotTo(HaveOccurred())
-	w.Expect(a.errOut).To(ContainSubstring(fmt.Sprintf("Wrote a report about AppStack %s/shop: ", w.NS))) // on a busy machine there is progress before
+	w.Expect(a.errOut).To(ContainSubstring(fmt.Sprintf("Wrote a report about AppStack %s/shop: ", w.NS)))
 	// There is no kubelet here, which the logs would be from; the last words are in the pod.
 	w.Expect(a.errOut).To(ContainSubstring("not in it: logs: log of " + w.NS + "/shop-"))
 	files = w.unpacked([]byte(a.out))

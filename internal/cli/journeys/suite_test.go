@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/root"
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
@@ -87,7 +88,7 @@ func (w *world) pluginWith(told io.Writer, args ...string) answer {
 	cmd.SetOut(&out)
 	cmd.SetErr(io.MultiWriter(&errOut, told))
 	err := cmd.ExecuteContext(w.Context())
-	return answer{out.String(), errOut.String(), err, cli.ExitCode(err)}
+	return answer{out.String(), golden.WithoutProgress(errOut.String()), err, cli.ExitCode(err)}
 }
 
 // does runs the plugin and expects it to succeed.

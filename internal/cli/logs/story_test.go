@@ -23,6 +23,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/cli/root"
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
@@ -93,10 +94,15 @@ func (o *output) Write(b []byte) (int, error) {
 	return o.Buffer.Write(b)
 }
 
-// lines are sorted, with the names of pods, which are chance, left out.
-func (o *output) lines() []string {
+// String is without progress, which there is on a busy machine only.
+func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	return golden.WithoutProgress(o.Buffer.String())
+}
+
+// lines are sorted, with the names of pods, which are chance, left out.
+func (o *output) lines() []string {
 	lines := strings.Split(strings.TrimSuffix(chance.ReplaceAllString(o.String(), "POD"), "\n"), "\n")
 	slices.Sort(lines)
 	return lines

@@ -44,7 +44,7 @@ func picture(t *testing.T, env *cli.Env, verb, name string, args ...string) (str
 	if cli.ExitCode(err) == cli.ExitError {
 		t.Fatalf("%s: %v", verb, err)
 	}
-	return out.String() + errOut.String(), cli.ExitCode(err)
+	return out.String() + golden.WithoutProgress(errOut.String()), cli.ExitCode(err)
 }
 
 func TestPictures(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +18,14 @@ var Update = flag.Bool("update", false, "rewrite the golden files")
 func Check(t testing.TB, name, got string) {
 	t.Helper()
 	File(t, filepath.Join("testdata", name), got)
+}
+
+// progress is what the plugin says while people wait for it.
+var progress = regexp.MustCompile(`(?m)^.* \(\w+\) \.\.\.\n`)
+
+// WithoutProgress is what the plugin says however slow the machine is.
+func WithoutProgress(said string) string {
+	return progress.ReplaceAllString(said, "")
 }
 
 // File compares with any file.
