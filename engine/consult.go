@@ -102,7 +102,7 @@ func (o *observed) hear(c desired.Component, set *appsv1.StatefulSet, answer vis
 		if answer.asked.binding == o.bindings[c.Database.Binding] { // and not deleted, or changed, by somebody since
 			o.passing(answer.begun.Add(moment), now)
 		}
-		o.sooner(now.Add(visitRetry))
+		o.sooner(now.Add(lostAfter))
 		return progressing("What tells how to get into database %s has just been written", c)
 	}
 	o.sooner(answer.again)

@@ -107,8 +107,8 @@ func TestAskingIsNoNews(t *testing.T) {
 		"just begun":                   {after: 10 * time.Millisecond, brief: true, again: moment},
 		"takes long":                   {after: 2 * moment},
 		"answered, not seen yet":       {answered: true, binding: "6", asked: "6", after: 10 * time.Millisecond, brief: true, again: moment},
-		"answered, not seen for long":  {answered: true, binding: "6", asked: "6", after: 2 * moment, again: 2*moment + visitRetry},
-		"somebody has deleted it":      {answered: true, asked: "6", after: 10 * time.Millisecond, again: 10*time.Millisecond + visitRetry},
+		"answered, not seen for long":  {answered: true, binding: "6", asked: "6", after: 2 * moment, again: 2*moment + lostAfter},
+		"somebody has deleted it":      {answered: true, asked: "6", after: 10 * time.Millisecond, again: 10*time.Millisecond + lostAfter},
 		"answered, and all of it seen": {answered: true, binding: "7", after: 10 * time.Millisecond, again: visitAgain},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,8 +19,9 @@ import (
 // there are pulses, which cost no more than a login: somebody may take all connections.
 const (
 	visitAgain  = 10 * time.Minute
-	visitRetry  = 5 * time.Second
+	retryFirst  = time.Second
 	retryMost   = 40 * time.Second
+	lostAfter   = 5 * time.Second
 	visitWithin = 30 * time.Second
 	visitsAt    = 64
 	pulseEvery  = time.Minute
@@ -67,6 +68,11 @@ type question struct {
 	told string
 }
 
+// sameServer says whether both are about the same start of the same server, at the same address.
+func (q question) sameServer(other question) bool {
+	return q.pod == other.pod && q.since.Equal(other.since) && q.host == other.host
+}
+
 // visit is what is known of a database.
 type visit struct {
 	// number tells a visit from the one before.
@@ -107,7 +113,7 @@ func (d *databases) ask(who visited, q question, db database.Database, now time.
 	if v.running {
 		answer.again = time.Time{} // whoever asks is woken
 	}
-	return answer, v.answered && v.asked.pod == q.pod && v.asked.since.Equal(q.since) && v.asked.host == q.host
+	return answer, v.answered && v.asked.sameServer(q)
 }
 
 // answers says whether a question was answered. What the visit itself has written is no new one, once the cache shows it.
@@ -120,7 +126,7 @@ func (v *visit) answers(q question) bool {
 
 // lost says whether a binding that the visit has written does not come: somebody has deleted it before the cache knew it.
 func (v *visit) lost(q question, now time.Time) bool {
-	return older(q.binding, v.state.Binding) && !now.Before(v.begun.Add(visitRetry))
+	return older(q.binding, v.state.Binding) && !now.Before(v.begun.Add(lostAfter))
 }
 
 // send visits a database.
@@ -130,9 +136,12 @@ func (d *databases) send(who visited, v *visit, q question, db database.Database
 	d.bounded(func(ctx context.Context) { state, err = d.visit(ctx, db) })
 	d.mu.Lock()
 	v.number++
+	if !v.asked.sameServer(q) {
+		v.failed = 0 // a server pays for its own failures only
+	}
 	v.asked, v.answered, v.running, v.state, v.err = q, true, false, state, err
 	if err != nil || state.Full {
-		wait := min(visitRetry<<min(v.failed, 8), retryMost)
+		wait := min(retryFirst<<min(v.failed, 8), retryMost)
 		v.failed++
 		v.again = time.Now().Add(wait + rand.N(wait/5))
 	} else {

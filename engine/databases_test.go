@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -57,7 +58,7 @@ func TestDatabasesAreAskedApart(t *testing.T) {
 		t.Errorf("got %+v, %v", v, ok)
 	}
 	// What failed is tried again soon, and another server is another one.
-	d.ask(shop, other, database.Database{}, now.Add(2*visitRetry))
+	d.ask(shop, other, database.Database{}, now.Add(2*retryFirst))
 	<-asked
 	answer <- nil
 	<-woken
@@ -72,6 +73,29 @@ func TestDatabasesAreAskedApart(t *testing.T) {
 	if len(d.known) > 0 {
 		t.Error("it is not forgotten")
 	}
+}
+
+// What failed is tried again soon, and then less and less often; another server begins anew.
+func TestFailuresAreTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _, answer, woken := newDesk(t)
+		shop := visited{types.NamespacedName{Namespace: "a", Name: "shop"}, "db"}
+		q := question{pod: "1"}
+		for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 40, 40, 1, 2} {
+			if i == 8 {
+				q.pod = "2"
+			}
+			answer <- errors.New("no")
+			d.ask(shop, q, database.Database{}, time.Now())
+			<-woken
+			v, _ := d.ask(shop, q, database.Database{}, time.Now())
+			wait := time.Until(v.again)
+			if want *= time.Second; wait < want || wait > want+want/5 {
+				t.Errorf("after failure %d it is tried again in %s, want %s and at most a fifth more", i+1, wait, want)
+			}
+			time.Sleep(wait)
+		}
+	})
 }
 
 // What a visit has written itself is no reason for another one; what somebody else does to it is.
@@ -99,7 +123,7 @@ func TestBindingIsLost(t *testing.T) {
 		cached string
 		after  time.Duration
 		want   bool
-	}{{"", moment, false}, {"", visitRetry, true}, {"7", visitRetry, false}, {"8", visitRetry, false}} {
+	}{{"", moment, false}, {"", lostAfter, true}, {"7", lostAfter, false}, {"8", lostAfter, false}} {
 		if got := v.lost(question{pod: "1", binding: tc.cached}, begun.Add(tc.after)); got != tc.want {
 			t.Errorf("version %q in the cache after %s: lost %t, want %t", tc.cached, tc.after, got, tc.want)
 		}
