@@ -70,6 +70,21 @@ func TestScattered(t *testing.T) {
 	}
 }
 
+// Cores that compute at half their pace for a while look like a line that is not there.
+func TestEqualPace(t *testing.T) {
+	r := &results.Run{}
+	for i, slower := range []float64{1, 2, 1} {
+		r.Growth = append(r.Growth, results.Growth{From: 1000 * i, To: 1000 * (i + 1), CPUMillis: map[string]float64{"driver": slower, "apiserver": float64(10+i) * slower, "contender": 4 * slower}})
+	}
+	all := slopes(r)
+	if server := all[4]; server.PerThousand() != "1 ms" || server.R2 < 0.999 {
+		t.Errorf("another thousand adds %s, R² %.2f", server.PerThousand(), server.R2)
+	}
+	if operator := all[5]; !operator.scatters() || operator.Last() != "4 ms" {
+		t.Errorf("the operator, which does not grow: %s, and at last %s", operator.PerThousand(), operator.Last())
+	}
+}
+
 // Every reason can be said, also when next to nothing was measured.
 func TestMissed(t *testing.T) {
 	rows := []string{"P1 wall, Holdfast / C0s", "P1 wall, Holdfast / C2 sample", "P1 wall, Holdfast / C3 kubebuilder", "P1 wall, Holdfast / C5 fluxssa", "P3 ours - bare with a watch, p99 at 80 % of it",

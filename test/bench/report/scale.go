@@ -41,11 +41,12 @@ func slopes(r *results.Run) []slope {
 	for _, h := range r.Heap {
 		all[0].points = append(all[0].points, results.Point{X: float64(h.Apps), Y: h.LiveMB})
 	}
-	for _, g := range r.Growth {
+	pace := paces(r.Growth)
+	for n, g := range r.Growth {
 		middle := float64(g.From+g.To) / 2
 		for i, p := range []results.Point{
 			{X: float64(g.To), Y: g.RSSMB["apiserver"]}, {X: float64(g.To), Y: g.RSSMB["controller-manager"]}, {X: float64(g.To), Y: g.EtcdMB},
-			{X: middle, Y: g.CPUMillis["apiserver"]}, {X: middle, Y: g.CPUMillis["contender"]},
+			{X: middle, Y: g.CPUMillis["apiserver"] * pace[n]}, {X: middle, Y: g.CPUMillis["contender"] * pace[n]},
 		} {
 			all[i+1].points = append(all[i+1].points, p)
 		}
@@ -54,6 +55,22 @@ func slopes(r *results.Run) []slope {
 		all[i].Line = results.Fit(all[i].points)
 	}
 	return all
+}
+
+// paces are how fast the cores were for each step, as a part of how fast they usually were. Who creates the applications
+// sends the same requests in every step, so what it computes for them is a clock that the cores themselves drive.
+func paces(steps []results.Growth) []float64 {
+	sender := make([]float64, len(steps))
+	for i, g := range steps {
+		sender[i] = g.CPUMillis["driver"]
+	}
+	usual := results.Median(sender)
+	for i, ms := range sender {
+		if sender[i] = 1; ms > 0 {
+			sender[i] = usual / ms
+		}
+	}
+	return sender
 }
 
 // straightEnough is the R² from which on a line is drawn on: below, what is measured
