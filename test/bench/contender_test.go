@@ -60,10 +60,11 @@ func bareCreate(bodies *templates) contender {
 // ours is the operator.
 func ours() contender {
 	return contender{
-		Contender: results.Contender{ID: "C1", Name: "Holdfast", About: "The operator of this repository, alone and so without leader election; otherwise with the flags it is installed with."},
+		Contender: results.Contender{ID: "C1", Name: "Holdfast", About: "The operator of this repository, alone and so without leader election; otherwise with the flags and the environment it is installed with."},
 		events:    true, user: operator.User,
 		prepare: func(s *stage) func(int, int) {
-			op := operator.Start(s, s.plane, operator.Options{Fast: true, Args: s.pprofArgs()})
+			env, _ := operator.Installed(s)
+			op := operator.Start(s, s.plane, operator.Options{Fast: true, Args: s.pprofArgs(), Env: env})
 			s.measured = op.Process
 			return s.declare
 		},
@@ -147,6 +148,9 @@ func measure(t *testing.T, c contender, n int, fsync bool) results.Sample {
 	out.EtcdMB = s.etcdMB() - etcd
 	s.deploymentsSeen(n)
 	s.check(c, n)
+	if s.Failed() {
+		s.FailNow() // who has not made everything was not measured
+	}
 	if s.measured != nil {
 		out.PeakRSSMB, _ = memory(t, s.measured.Pid())
 		s.must(s.measured.Stop(10 * time.Second))

@@ -43,12 +43,13 @@ func (p *population) measureMemory(sizes []int) ([]results.Figure, []results.Hea
 		resident   = 150
 	)
 	at := fmt.Sprintf("at %d", p.size)
+	env, limit := operator.Installed(p)
 	return []results.Figure{
 		results.Figure{Row: "P8", Name: "live heap per AppService", Got: slope, Unit: "KiB", Note: fmt.Sprintf("least squares over %v, counted by the collector of one just started", sizes)}.AtMost(must, goal),
 		{Row: "P8", Name: "R² of it", Got: fit, Note: "1 is a straight line"},
 		{Row: "P8", Name: "live heap " + at, Got: weighed[len(weighed)-1].LiveMB, Unit: "MiB"},
-		results.Figure{Row: "P8", Name: "RSS after a start " + at, Got: now, Unit: "MiB", Note: "GOGC and GOMEMLIMIT as by default"}.Towards(resident),
-		results.Figure{Row: "P8", Name: "peak RSS of a start " + at, Got: peak, Unit: "MiB", Note: "VmHWM"}.Towards(resident),
+		results.Figure{Row: "P8", Name: "RSS after a start " + at, Got: now, Unit: "MiB", Note: "as installed: " + strings.Join(env, " ")}.Towards(resident),
+		results.Figure{Row: "P8", Name: "peak RSS of a start " + at, Got: peak, Unit: "MiB", Note: "VmHWM; the must is the limit of an installation"}.AtMost(float64(limit)/(1<<20), resident),
 		{Row: "P8", Name: "peak RSS of who made them " + at, Got: grown, Unit: "MiB", Note: "VmHWM"},
 	}, weighed
 }

@@ -29,7 +29,8 @@ type population struct {
 func newPopulation(t testing.TB) *population {
 	p := &population{stage: newStage(t, controlplane.Options{}), begun: time.Now()}
 	p.countByVerb()
-	p.op = operator.Start(t, p.plane, operator.Options{Fast: true, Args: p.pprofArgs()})
+	env, _ := operator.Installed(t)
+	p.op = operator.Start(t, p.plane, operator.Options{Fast: true, Args: p.pprofArgs(), Env: env})
 	return p
 }
 
