@@ -93,10 +93,11 @@ func playRounds(t *testing.T, r *results.Run, p profile) {
 		t.Fatal("without the operator's requests there is nothing to compare with")
 	}
 	for tried := 0; r.Counting() < p.rounds && tried < maxTries*p.rounds; tried++ {
-		r.Rounds = append(r.Rounds, playRound(t, all, p, len(r.Rounds)))
+		round := playRound(t, all, p, len(r.Rounds))
 		if t.Failed() {
 			return
 		}
+		r.Rounds = append(r.Rounds, round)
 		keep(t, r)
 	}
 	if n := r.Counting(); n < p.rounds {

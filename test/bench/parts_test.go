@@ -102,13 +102,20 @@ const (
 	dirty         = "-dirty"
 )
 
-// commit is what is measured.
+// commit is what is measured. Pages are not: a run that was broken off has written its own.
 func commit(t *testing.T) string {
-	out, err := exec.CommandContext(t.Context(), "git", "describe", "--always", "--dirty="+dirty, "--abbrev=12").Output()
+	git := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(t.Context(), "git", args...).Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	at, err := git("rev-parse", "--short=12", "HEAD")
 	if err != nil {
 		return unknownCommit
 	}
-	return strings.TrimSpace(string(out))
+	if changed, err := git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude,top)docs"); err != nil || changed != "" {
+		at += dirty
+	}
+	return at
 }
 
 // outFolder is where runs are kept; "" means out/ of the repository.
@@ -137,8 +144,8 @@ func file(t *testing.T, profile string) string {
 
 // keep writes down what there is so far, with the figures that rounds give.
 func keep(t *testing.T, r *results.Run) {
-	if flags != nil {
-		r.Flags = flags
+	if flags != nil && (r.Flags == nil || !slices.Contains(flags["etcd"], "--unsafe-no-fsync")) {
+		r.Flags = flags // those of the rounds, also when the last sitting had none
 	}
 	whole := *r
 	whole.Figures = nil

@@ -5,11 +5,15 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
 // clockTicks per second, in which the kernel counts CPU time for everybody.
@@ -149,8 +153,31 @@ func machine(t testing.TB, fsync bool) map[string]string {
 	}
 	return map[string]string{
 		"etcd": etcd, "kernel": strings.TrimSpace(read(t, "/proc/sys/kernel/osrelease")), "cpu": model,
-		"cores": strconv.Itoa(runtime.NumCPU()), "go": runtime.Version(),
+		"cores": strconv.Itoa(runtime.NumCPU()), "go": runtime.Version(), "memory": memoryOf(t),
+		"engines": version(t, "kube-apiserver") + ", " + version(t, "etcd"),
 	}
+}
+
+// version is what a program of the control plane says it is.
+func version(t testing.TB, program string) string {
+	t.Helper()
+	assets, err := controlplane.Assets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), filepath.Join(assets, program), "--version").Output()
+	if err != nil {
+		t.Fatalf("ask %s for its version: %v", program, err)
+	}
+	line, _, _ := strings.Cut(string(out), "\n")
+	return line
+}
+
+// memoryOf is that of the machine.
+func memoryOf(t testing.TB) string {
+	t.Helper()
+	fields := strings.Fields(read(t, "/proc/meminfo")) // MemTotal: and so many kB
+	return fmt.Sprintf("%.0f GiB", number(t, fields[1])/(1<<20))
 }
 
 func read(t testing.TB, path string) string {

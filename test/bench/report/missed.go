@@ -20,32 +20,40 @@ func missed(p printer, r *results.Run) error {
 		"got":    func(row, name string) string { return gotOf(r, row, name) },
 		"perApp": func(contender, verb, resource string) string { return perApp(r, contender, verb, resource) },
 		"cpu":    func(contender, process string) string { return cpuPerApp(r, contender, process) },
-		"later":  func(contender string) string { return laterPerApp(r, contender) },
-		"apart":  func(a, b string) string { return apartPerApp(r, a, b) },
+		"longer": func(figure string) string { return longerPerApp(r, figure) },
 		"minus":  func(row, a, b string) string { return difference(r, row, a, b) },
 	}).Parse(missedReasons)
 	if err != nil {
 		return err
 	}
-	heading := "## What is not reached\n"
+	var all []reasoned
 	for _, f := range r.Figures {
 		if f.Verdict() != results.Missed {
 			continue
 		}
-		if heading != "" {
-			p("%s", heading)
-			heading = ""
-		}
 		why := &strings.Builder{}
 		if reason := reasons.Lookup(f.Row + " " + f.Name); reason == nil {
-			why.WriteString("Nobody has found out why. `-only=" + f.Row + " -pprof=DIR` is how to begin.")
+			why.WriteString("Nobody has found out why. `-pprof=DIR`, with the part that measures it, is how to begin.")
 		} else if err := reason.Execute(why, f); err != nil {
 			return fmt.Errorf("say why %s %s is missed: %w", f.Row, f.Name, err)
 		}
-		p("**%s %s**: %s, where at most %s was wanted. %s\n", f.Row, f.Name, number(f.Got, f.Unit), bound(f.Must, f.Unit), strings.TrimSpace(why.String()))
+		all = append(all, reasoned{fmt.Sprintf("**%s %s**: %s, where at most %s was wanted.", f.Row, f.Name, number(f.Got, f.Unit), bound(f.Must, f.Unit)), strings.TrimSpace(why.String())})
+	}
+	if len(all) > 0 {
+		p("## What is not reached\n")
+	}
+	for i, m := range all {
+		if i+1 < len(all) && all[i+1].why == m.why {
+			p("%s", m.what)
+			continue // for both below
+		}
+		p("%s\n%s\n", m.what, m.why)
 	}
 	return nil
 }
+
+// reasoned is a figure that is missed, and why.
+type reasoned struct{ what, why string }
 
 // gotOf is another figure of the same run.
 func gotOf(r *results.Run, row, name string) string {
@@ -92,19 +100,13 @@ func cpuPerApp(r *results.Run, contender, process string) string {
 	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*results.Median(r.Values(contender, func(s results.Sample) float64 { return s.CPUSeconds[process] })))
 }
 
-// apartPerApp is what the cores can compute for one application in the time that somebody takes longer than another.
-func apartPerApp(r *results.Run, a, b string) string {
-	cores, _ := strconv.ParseFloat(r.Machine["cores"], 64)
-	wall := func(contender string) float64 {
-		return results.Median(r.Values(contender, func(s results.Sample) float64 { return s.WallSeconds }))
+// longerPerApp is what all cores compute for one application in the time that Holdfast takes longer, by a ratio of times.
+func longerPerApp(r *results.Run, figure string) string {
+	f := figureOf(r, "P1", figure)
+	if f.Name == "" {
+		return unknown
 	}
-	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*cores*(wall(a)-wall(b)))
-}
-
-// laterPerApp is what all processes used for one application of somebody after the clock had stopped, at least: what
-// the cores cannot have computed while it ran.
-func laterPerApp(r *results.Run, contender string) string {
 	cores, _ := strconv.ParseFloat(r.Machine["cores"], 64)
-	later := results.Median(r.Values(contender, func(s results.Sample) float64 { return s.CPUSeconds["everything"] - cores*s.WallSeconds }))
-	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*max(0, later))
+	wall := results.Median(r.Values("C1", results.Wall))
+	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*cores*wall*(1-1/f.Got))
 }

@@ -14,8 +14,8 @@ func markdown(r *results.Run, images string) (string, error) {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	p("# How fast, beside whom\n")
-	p("Made by `make bench PROFILE=%s` (%.0f min) on kernel %s, %s x %s, %s. Do not edit.", r.Profile, r.Minutes, r.Machine["kernel"], r.Machine["cores"], r.Machine["cpu"], r.Machine["go"])
-	p("etcd %s, everything shares the cores; for each contender a fresh control plane.", r.Machine["etcd"])
+	p("Made by `make bench PROFILE=%s` (%.0f min) on kernel %s, %s x %s, %s of memory, %s. Do not edit.", r.Profile, r.Minutes, r.Machine["kernel"], r.Machine["cores"], r.Machine["cpu"], r.Machine["memory"], r.Machine["go"])
+	p("%s. etcd %s, everything shares the cores; for each contender a fresh control plane.", r.Machine["engines"], r.Machine["etcd"])
 	sittings(p, r)
 	p("What counts is the ratio within one round: the machine is nobody's reference, and hardware of yours will have other seconds.")
 	p("[%s](%s) has every sample.\n", rawFigures, rawFigures)
@@ -31,7 +31,7 @@ func markdown(r *results.Run, images string) (string, error) {
 	}
 	growth(p, r)
 	rounds(p, r)
-	p("## Flags\n")
+	p("## Flags\n\nThose of the rounds; in scenarios etcd waits for no disk (`--unsafe-no-fsync`).\n")
 	for _, program := range slices.Sorted(maps.Keys(r.Flags)) {
 		p("- %s: `%s`", program, strings.Join(r.Flags[program], " "))
 	}
@@ -83,10 +83,10 @@ func growth(p printer, r *results.Run) {
 	if len(r.Growth) == 0 {
 		return
 	}
-	p("## Growth\n\nWhat one more application costs when there are so many, in ms of CPU, and how long all of a step took.\n")
-	p("| from | to | API server | etcd | controller-manager | operator | seconds |\n| --- | --- | --- | --- | --- | --- | --- |")
+	p("## Growth\n\nWhat one more application costs when there are so many, in ms of CPU, and how long all of a step took. Who creates them sends the same each time: what that takes says how fast the cores were.\n")
+	p("| from | to | API server | etcd | controller-manager | operator | who creates them | seconds |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
 	for _, g := range r.Growth {
-		p("| %d | %d | %.1f | %.1f | %.1f | %.1f | %.0f |", g.From, g.To, g.CPUMillis["apiserver"], g.CPUMillis["etcd"], g.CPUMillis["controller-manager"], g.CPUMillis["contender"], g.Seconds)
+		p("| %d | %d | %.1f | %.1f | %.1f | %.1f | %.1f | %.0f |", g.From, g.To, g.CPUMillis["apiserver"], g.CPUMillis["etcd"], g.CPUMillis["controller-manager"], g.CPUMillis["contender"], g.CPUMillis["driver"], g.Seconds)
 	}
 	p("")
 }
@@ -108,12 +108,12 @@ func bound(b *float64, unit string) string {
 }
 
 func contenders(p printer, r *results.Run) {
-	p("## Contenders\n\n%d applications at once, each a Deployment without pods and a Service; the median of the rounds that count.\n", r.Apps)
+	p("## Contenders\n\n%d applications at once, each a Deployment without pods and a Service. Ratios are by the clock, of the rounds in which the machine kept its pace (see [rounds](#rounds)); the rest are medians of all that count.\n", r.Apps)
 	p("| | wall | / %s (lowest to highest) | calls per app | writes of etcd per app | CPU per app: its own, API server | peak memory |\n| --- | --- | --- | --- | --- | --- | --- |", results.Bare)
 	apps := float64(r.Apps)
 	for _, c := range r.Contenders {
 		median := func(of func(results.Sample) float64) float64 { return results.Median(r.Values(c.ID, of)) }
-		ratios := r.Ratios(c.ID, results.Bare, results.Wall)
+		ratios := r.RatiosByClock(c.ID, results.Bare)
 		if len(ratios) == 0 {
 			continue
 		}
@@ -145,7 +145,7 @@ func rounds(p printer, r *results.Run) {
 	p("## Rounds\n\nThe bare engine runs right before and right after two runs of Holdfast, and a ratio is that of the means of a round. The others run once, after these four and, in every second round, before them. " +
 		"On a machine that others use, the same program takes longer a minute later; how much longer etcd and the controller-manager compute for the same writes says how much of that is the machine. " +
 		"Wall time per CPU of these two is called wall time at an equal pace. It is no better a clock than the two agree, which the last two columns show, and it is blind to a contender that makes one of them cheaper or dearer. " +
-		"A round whose two bare runs are more than a tenth apart at an equal pace counts for nothing. By the clock, Holdfast is compared with the bare engine in those rounds alone in which the bare runs are within a tenth by the clock, if there are any.\n")
+		"A round whose two bare runs are more than a tenth apart at an equal pace counts for nothing. By the clock, only those rounds are compared in which the bare runs are within a tenth by the clock and nobody took cores away, if there are any. Peers are compared at an equal pace, too: by the controller-manager alone, which does the same for everybody's Deployments.\n")
 	p("| round | order | bare apart, by the clock | at equal pace | counts | Holdfast / %s by the clock | at equal pace | of etcd alone | of the controller-manager alone |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |", results.Bare)
 	for i, round := range r.Rounds {
 		counts := "yes"

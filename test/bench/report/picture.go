@@ -42,7 +42,7 @@ func wallBars(r *results.Run) string {
 	title := fmt.Sprintf("%d applications at once: wall time as a multiple of bare client-go making the same writes", r.Apps)
 	var desc []string
 	for _, c := range r.Contenders {
-		if ratios := r.Ratios(c.ID, results.Bare, results.Wall); len(ratios) > 0 {
+		if ratios := r.RatiosByClock(c.ID, results.Bare); len(ratios) > 0 {
 			desc = append(desc, fmt.Sprintf("%s %.2f", c.Name, results.Median(ratios)))
 		}
 	}
@@ -50,7 +50,7 @@ func wallBars(r *results.Run) string {
 		p(`<text x="0" y="16" font-weight="600">%s</text>`, html.EscapeString(title))
 		y := row
 		for _, c := range r.Contenders {
-			ratios := r.Ratios(c.ID, results.Bare, results.Wall)
+			ratios := r.RatiosByClock(c.ID, results.Bare)
 			if len(ratios) == 0 {
 				continue
 			}
@@ -88,7 +88,7 @@ func heapLine(r *results.Run) string {
 	y := func(mb float64) float64 { return height - bottom - mb/maxY*(height-bottom-40) }
 	kib, r2 := results.Slope(r.Heap)
 	title := fmt.Sprintf("Live heap of the operator: %.1f KiB per application (R² %.3f)", kib, r2)
-	desc := fmt.Sprintf("A line that rises to %.0f MB at %d applications", last.LiveMB, last.Apps)
+	desc := fmt.Sprintf("A line that rises to %.0f MiB at %d applications", last.LiveMB, last.Apps)
 	return svg(width, height, title, desc, func(p printer) {
 		p(`<text x="0" y="16" font-weight="600">%s</text>`, title)
 		p(`<path d="M%d %dH%d M%d %dV30" stroke="%s"/>`, left, height-bottom, width-20, left, height-bottom, ink)
@@ -96,7 +96,7 @@ func heapLine(r *results.Run) string {
 		for _, h := range r.Heap {
 			points = append(points, fmt.Sprintf("%.1f,%.1f", x(h.Apps), y(h.LiveMB)))
 			p(`<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>`, x(h.Apps), y(h.LiveMB), ourBar)
-			p(`<text x="%.1f" y="%.1f" text-anchor="middle">%.0f MB</text>`, x(h.Apps), y(h.LiveMB)-10, h.LiveMB)
+			p(`<text x="%.1f" y="%.1f" text-anchor="middle">%.0f MiB</text>`, x(h.Apps), y(h.LiveMB)-10, h.LiveMB)
 			p(`<text x="%.1f" y="%d" text-anchor="middle">%d</text>`, x(h.Apps), height-bottom+18, h.Apps)
 		}
 		p(`<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`, strings.Join(points, " "), ourBar)

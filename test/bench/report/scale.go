@@ -21,40 +21,69 @@ var far = []int{100_000, 1_000_000}
 // cluster is how many applications one cluster of a fleet has.
 const cluster = 5000
 
+// What grows.
+const (
+	operatorHeap   = "operator, live heap"
+	operatorMemory = "operator, resident memory"
+	serverMemory   = "API server, resident memory"
+	managerMemory  = "controller-manager, resident memory"
+	etcdSize       = "etcd, database in use"
+	serverCPU      = "CPU of the API server for one more application"
+	operatorCPU    = "CPU of the operator for one more application"
+)
+
 // slope is something that grows with the number of applications.
 type slope struct {
 	Name, Unit string
 	results.Line
 	points []results.Point
+	// last is what was measured at the largest size, at the pace that the cores had just then.
+	last float64
+}
+
+func newSlope(name, unit string, points []results.Point) slope {
+	s := slope{Name: name, Unit: unit, Line: results.Fit(points), points: points}
+	if len(points) > 0 {
+		s.last = points[len(points)-1].Y
+	}
+	return s
 }
 
 // slopes are all that a run has of them.
 func slopes(r *results.Run) []slope {
-	all := []slope{
-		{Name: "operator, live heap", Unit: "MiB"},
-		{Name: "API server, resident memory", Unit: "MiB"},
-		{Name: "controller-manager, resident memory", Unit: "MiB"},
-		{Name: "etcd, database in use", Unit: "MiB"},
-		{Name: "CPU of the API server for one more application", Unit: "ms"},
-		{Name: "CPU of the operator for one more application", Unit: "ms"},
-	}
+	var heap []results.Point
 	for _, h := range r.Heap {
-		all[0].points = append(all[0].points, results.Point{X: float64(h.Apps), Y: h.LiveMB})
+		heap = append(heap, results.Point{X: float64(h.Apps), Y: h.LiveMB})
 	}
+	return []slope{
+		newSlope(operatorHeap, "MiB", heap),
+		memorySlope(operatorMemory, r, func(g results.Growth) float64 { return g.RSSMB["contender"] }),
+		memorySlope(serverMemory, r, func(g results.Growth) float64 { return g.RSSMB["apiserver"] }),
+		memorySlope(managerMemory, r, func(g results.Growth) float64 { return g.RSSMB["controller-manager"] }),
+		memorySlope(etcdSize, r, func(g results.Growth) float64 { return g.EtcdMB }),
+		cpuSlope(serverCPU, r, "apiserver"),
+		cpuSlope(operatorCPU, r, "contender"),
+	}
+}
+
+func memorySlope(name string, r *results.Run, of func(results.Growth) float64) slope {
+	var points []results.Point
+	for _, g := range r.Growth {
+		points = append(points, results.Point{X: float64(g.To), Y: of(g)})
+	}
+	return newSlope(name, "MiB", points)
+}
+
+// cpuSlope is a line through what the process would have computed at the usual pace of the cores.
+func cpuSlope(name string, r *results.Run, process string) slope {
+	var points []results.Point
 	pace := paces(r.Growth)
-	for n, g := range r.Growth {
-		middle := float64(g.From+g.To) / 2
-		for i, p := range []results.Point{
-			{X: float64(g.To), Y: g.RSSMB["apiserver"]}, {X: float64(g.To), Y: g.RSSMB["controller-manager"]}, {X: float64(g.To), Y: g.EtcdMB},
-			{X: middle, Y: g.CPUMillis["apiserver"] * pace[n]}, {X: middle, Y: g.CPUMillis["contender"] * pace[n]},
-		} {
-			all[i+1].points = append(all[i+1].points, p)
-		}
+	for i, g := range r.Growth {
+		points = append(points, results.Point{X: float64(g.From+g.To) / 2, Y: g.CPUMillis[process] * pace[i]})
 	}
-	for i := range all {
-		all[i].Line = results.Fit(all[i].points)
-	}
-	return all
+	s := newSlope(name, "ms", points)
+	s.last = r.Growth[len(r.Growth)-1].CPUMillis[process]
+	return s
 }
 
 // paces are how fast the cores were for each step, as a part of how fast they usually were. Who creates the applications
@@ -89,19 +118,29 @@ func (s slope) PerThousand() string {
 }
 
 // Last is what was measured at the largest size.
-func (s slope) Last() string { return amount(s.points[len(s.points)-1].Y, s.Unit) }
+func (s slope) Last() string { return amount(s.last, s.Unit) }
 
-// Calculated is where the line leads. Where there is none, it is what was measured.
+// Calculated is where the line leads, if there is one.
 func (s slope) Calculated(apps int) string {
-	switch {
-	case !s.scatters():
-		return amount(s.At(float64(apps)), s.Unit)
-	case apps > int(s.points[len(s.points)-1].X):
+	if s.scatters() {
 		return "unknown"
+	}
+	return amount(s.At(float64(apps)), s.Unit)
+}
+
+// Within is how it is at a size that was reached: as measured there, else by the line, else anything that was measured.
+func (s slope) Within(apps int) string {
+	for _, p := range s.points {
+		if p.X == float64(apps) {
+			return amount(p.Y, s.Unit) + ", measured"
+		}
+	}
+	if !s.scatters() {
+		return "*" + amount(s.At(float64(apps)), s.Unit) + ", calculated*"
 	}
 	least := slices.MinFunc(s.points, func(a, b results.Point) int { return cmp.Compare(a.Y, b.Y) })
 	most := slices.MaxFunc(s.points, func(a, b results.Point) int { return cmp.Compare(a.Y, b.Y) })
-	return fmt.Sprintf("%s to %s, as measured", amount(least.Y, s.Unit), amount(most.Y, s.Unit))
+	return fmt.Sprintf("%s to %s, measured anywhere", amount(least.Y, s.Unit), amount(most.Y, s.Unit))
 }
 
 // amount is a number as people read it.
@@ -139,22 +178,40 @@ func (w wall) Apps() string {
 	return thousands(math.Round(w.apps/digits) * digits)
 }
 
+const (
+	calculated = "calculated"
+	known      = "a threshold of Kubernetes' own"
+)
+
 // walls in the order in which a cluster meets them.
 func walls(all []slope) []wall {
-	heap, server, database, price := all[0], all[1], all[3], all[4]
-	const gib = 1024
-	const calculated, known = "calculated", "a threshold of Kubernetes' own"
 	out := []wall{
 		{apps: 10_000, What: "10,000 Services in a cluster", How: known + ", with one Service each"},
 		{apps: 75_000, What: "150,000 pods in a cluster", How: known + ", with two pods each"},
-		{apps: (8*gib - database.Start) / database.Slope, What: "8 GiB, the largest database that etcd suggests", How: calculated + ", without pods"},
-		{apps: (64*gib - server.Start) / server.Slope, What: "64 GiB of memory for the API server", How: calculated + ", without pods"},
-		{apps: (8*gib - heap.Start) / heap.Slope, What: "8 GiB of live heap for the operator", How: calculated + ", without pods"},
 	}
-	if !price.scatters() {
-		out = append(out, wall{apps: price.Start / price.Slope, What: "the API server needs twice the CPU for one more application", How: calculated + ", where the line above has doubled"})
+	for _, s := range all {
+		if s.scatters() {
+			continue
+		}
+		at := func(size float64, what, how string) {
+			if apps := (size - s.Start) / s.Slope; apps > 0 {
+				out = append(out, wall{apps: apps, What: what, How: calculated + how})
+			}
+		}
+		const gib = 1024
+		switch s.Name {
+		case operatorHeap:
+			at(300, "300 MiB of live heap for the operator, as much as the 512Mi of an installation have room for: raise its limit and `GOMEMLIMIT`", "")
+			at(8*gib, "8 GiB of live heap for the operator", "")
+		case serverMemory:
+			at(64*gib, "64 GiB of memory for the API server", ", without pods")
+		case etcdSize:
+			at(2*gib, "2 GiB, which etcd takes unless `--quota-backend-bytes` says otherwise", ", without pods")
+			at(8*gib, "8 GiB, the largest database that etcd suggests", ", without pods")
+		case serverCPU:
+			at(2*s.Start, "the API server needs twice the CPU for one more application", ", where the line above has doubled")
+		}
 	}
-	out = slices.DeleteFunc(out, func(w wall) bool { return w.apps <= 0 })
 	slices.SortFunc(out, func(a, b wall) int { return cmp.Compare(a.apps, b.apps) })
 	return out
 }

@@ -92,6 +92,8 @@ type Sample struct {
 	PeakRSSMB float64 `json:"peakRSSMB,omitempty"`
 }
 
+func (s Sample) robbed() bool { return s.CPUSeconds["stolen"] > robbed*s.WallSeconds }
+
 // Requests is how often a contender asked for one kind of thing, per application.
 type Requests struct {
 	Contender string  `json:"contender"`
@@ -138,15 +140,19 @@ func (r *Run) Ratios(contender, to string, of func(Sample) float64) []float64 {
 	return out
 }
 
-// steady is how far the two bare runs of a round may be apart by the clock.
-const steady = 0.10
+const (
+	// steady is how far the two bare runs of a round may be apart by the clock.
+	steady = 0.10
+	// robbed is how many cores others may take away from a sample whose time is worth something.
+	robbed = 0.2
+)
 
-// RatiosByClock are ratios of wall times of those rounds in which the bare engine took the same time twice; of all, if
-// there is no such round.
+// RatiosByClock are ratios of wall times of those rounds in which the bare engine took the same time twice, and nobody
+// took cores away from the two that are compared; of all, if there is no such round.
 func (r *Run) RatiosByClock(contender, to string) []float64 {
 	calm := &Run{}
 	for _, round := range r.Rounds {
-		if round.Spread <= steady {
+		if round.Spread <= steady && !slices.ContainsFunc(slices.Concat(round.Samples[contender], round.Samples[to]), Sample.robbed) {
 			calm.Rounds = append(calm.Rounds, round)
 		}
 	}
@@ -188,7 +194,8 @@ func AtPace(s Sample) float64 {
 	return s.WallSeconds / (s.CPUSeconds["etcd"] + s.CPUSeconds["controller-manager"])
 }
 
-// AtPaceOf is the same by one of the two alone. How far that is from the other says how good a clock they are.
+// AtPaceOf is the same by one of the two alone. How far that is from the other says how good a clock they are. With
+// peers it is by the controller-manager, which does the same for everybody's Deployments, whoever writes more or less to etcd.
 func AtPaceOf(process string) func(Sample) float64 {
 	return func(s Sample) float64 { return s.WallSeconds / s.CPUSeconds[process] }
 }
@@ -198,10 +205,10 @@ func Apart(a, b Sample, of func(Sample) float64) float64 {
 	return 2 * math.Abs(of(a)-of(b)) / (of(a) + of(b))
 }
 
-// Median of numbers; 0 if there are none.
+// Median of numbers. Of none it is no number, so that nobody takes it for a good one.
 func Median(all []float64) float64 {
 	if len(all) == 0 {
-		return 0
+		return math.NaN()
 	}
 	sorted := slices.Sorted(slices.Values(all))
 	n := len(sorted)

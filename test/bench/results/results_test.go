@@ -30,6 +30,20 @@ func TestRatios(t *testing.T) {
 	}
 }
 
+// A round in which others had half a core of one of the two says nothing about them.
+func TestRobbed(t *testing.T) {
+	run := func(wall, stolen float64) []Sample {
+		return []Sample{{WallSeconds: wall, CPUSeconds: map[string]float64{"stolen": stolen}}}
+	}
+	r := &Run{Rounds: []Round{
+		{Samples: map[string][]Sample{"C1": run(10, 0), "C4": run(40, 20)}},
+		{Samples: map[string][]Sample{"C1": run(10, 1), "C4": run(20, 0)}},
+	}}
+	if got := r.RatiosByClock("C1", "C4"); !slices.Equal(got, []float64{0.5}) {
+		t.Errorf("got %v, want the second round alone", got)
+	}
+}
+
 // A machine that computes half as fast for a minute does so for everybody on it.
 func TestAtPace(t *testing.T) {
 	sample := func(wall, etcd, manager float64) Sample {
@@ -46,7 +60,10 @@ func TestAtPace(t *testing.T) {
 }
 
 func TestMedian(t *testing.T) {
-	for want, all := range map[float64][]float64{0: nil, 2: {3, 1, 2}, 2.5: {4, 1, 2, 3}} {
+	if got := Median(nil); !math.IsNaN(got) {
+		t.Errorf("the median of nothing is %v", got)
+	}
+	for want, all := range map[float64][]float64{2: {3, 1, 2}, 2.5: {4, 1, 2, 3}} {
 		if got := Median(all); got != want {
 			t.Errorf("median of %v is %v, want %v", all, got, want)
 		}
