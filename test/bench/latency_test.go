@@ -118,7 +118,7 @@ func (r *race) play(t *testing.T, who string, p *pair) {
 	}
 	took, others := s.underLoads(r.size, p.saturation, created)
 	group.Wait()
-	others.Note = who
+	others.Note = fmt.Sprintf("%s, pair %d", who, len(r.pairs)+1)
 	p.laps[who] = lap{burst, took, others}
 }
 
