@@ -39,10 +39,12 @@ var (
 // liveScenarios are what happens to applications while they live: arrivals, edits, drift,
 // ordered rollouts, removals, and neighbours that always fail. Each has a fresh control plane.
 var liveScenarios = []struct {
-	row string
-	run func(*testing.T, liveSize) []results.Figure
+	row  string
+	run  func(*testing.T, liveSize) []results.Figure
+	slow bool // takes too long for a look in between, however few applications there are
 }{
-	{"P3", readyLatency}, {"P4", churning}, {"P9", drifting}, {"P10", rollingOut}, {"P11", pruning}, {"P13", poisoning}, {"P14", pricing},
+	{"P3", readyLatency, false}, {"P4", churning, false}, {"P9", drifting, false}, {"P10", rollingOut, false}, {"P11", pruning, false},
+	{"P13", poisoning, true}, {"P14", pricing, true},
 }
 
 // nobody is who has to be told of an AppService when the operator finds it by itself.

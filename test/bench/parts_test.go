@@ -38,7 +38,7 @@ func partsOf(p profile) []part {
 		out = append(out, part{"P1 without fsync", func(t *testing.T, r *results.Run) { withoutFsync(t, r, p) }})
 	}
 	for _, s := range liveScenarios {
-		if p.life != nil {
+		if p.life != nil && (p.thorough || !s.slow) {
 			out = append(out, part{s.row, func(t *testing.T, r *results.Run) { r.Figures = append(r.Figures, s.run(t, *p.life)...) }})
 		}
 	}
