@@ -97,16 +97,20 @@ func perApp(r *results.Run, contender, verb, resource string) string {
 
 // cpuPerApp is what a process used for one application of somebody.
 func cpuPerApp(r *results.Run, contender, process string) string {
-	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*results.Median(r.Values(contender, func(s results.Sample) float64 { return s.CPUSeconds[process] })))
+	used := r.Values(contender, func(s results.Sample) float64 { return s.CPUSeconds[process] })
+	if len(used) == 0 {
+		return unknown
+	}
+	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*results.Median(used))
 }
 
 // longerPerApp is what all cores compute for one application in the time that Holdfast takes longer, by a ratio of times.
 func longerPerApp(r *results.Run, figure string) string {
 	f := figureOf(r, "P1", figure)
-	if f.Name == "" {
+	walls := r.Values("C1", results.Wall)
+	if f.Name == "" || len(walls) == 0 {
 		return unknown
 	}
 	cores, _ := strconv.ParseFloat(r.Machine["cores"], 64)
-	wall := results.Median(r.Values("C1", results.Wall))
-	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*cores*wall*(1-1/f.Got))
+	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*cores*results.Median(walls)*(1-1/f.Got))
 }
