@@ -48,7 +48,7 @@ const maxTries = 3
 type profile struct {
 	apps, counted, rounds int
 	peers                 []string // beside bare client-go
-	thorough              bool     // with what only explains: bare creates, and what each peer asks for
+	thorough              bool     // with what only explains (bare creates, what each peer asks for), and with slow scenarios
 	fsync                 bool
 	once                  bool          // the bare engine and the operator run once each: enough for what is far off
 	spread                float64       // how far the two runs of the bare engine in a round may be apart, at an equal pace of the machine

@@ -21,6 +21,7 @@ func missed(p printer, r *results.Run) error {
 		"perApp": func(contender, verb, resource string) string { return perApp(r, contender, verb, resource) },
 		"cpu":    func(contender, process string) string { return cpuPerApp(r, contender, process) },
 		"longer": func(figure string) string { return longerPerApp(r, figure) },
+		"all":    func(contender string) string { return allRounds(r, contender) },
 		"minus":  func(row, a, b string) string { return difference(r, row, a, b) },
 	}).Parse(missedReasons)
 	if err != nil {
@@ -102,6 +103,16 @@ func cpuPerApp(r *results.Run, contender, process string) string {
 		return unknown
 	}
 	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*results.Median(used))
+}
+
+// allRounds is the ratio by the clock with the rounds in it that were not calm.
+func allRounds(r *results.Run, contender string) string {
+	ratios := r.Ratios("C1", contender, results.Wall)
+	if len(ratios) == 0 {
+		return unknown
+	}
+	low, high := results.Spread(ratios)
+	return fmt.Sprintf("%.2f (%.2f to %.2f)", results.Median(ratios), low, high)
 }
 
 // longerPerApp is what all cores compute for one application in the time that Holdfast takes longer, by a ratio of times.

@@ -201,7 +201,7 @@ func walls(all []slope) []wall {
 		const gib = 1024
 		switch s.Name {
 		case operatorHeap:
-			at(300, "300 MiB of live heap for the operator, as much as the 512Mi of an installation have room for: raise its limit and `GOMEMLIMIT`", "")
+			at(300, "300 MiB of live heap for the operator, as much as the 512Mi of an installation have room for: raise its limit and `GOMEMLIMIT`", ", and nobody has tried: that three quarters of GOMEMLIMIT may be live is a rule of thumb")
 			at(8*gib, "8 GiB of live heap for the operator", "")
 		case serverMemory:
 			at(64*gib, "64 GiB of memory for the API server", ", without pods")
