@@ -195,7 +195,8 @@ func AtPace(s Sample) float64 {
 }
 
 // AtPaceOf is the same by one of the two alone. How far that is from the other says how good a clock they are. With
-// peers it is by the controller-manager, which does the same for everybody's Deployments, whoever writes more or less to etcd.
+// peers it is by the controller-manager, which does the same for everybody's Deployments, whoever writes more or less to etcd;
+// that its garbage collector watches the applications, too, is not taken out.
 func AtPaceOf(process string) func(Sample) float64 {
 	return func(s Sample) float64 { return s.WallSeconds / s.CPUSeconds[process] }
 }
