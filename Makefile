@@ -76,13 +76,39 @@ test: ## Run everything that needs no cluster
 STORIES := /internal/controller/|/internal/cli/(doctor|find|journeys|logs)$$|/test/
 # Tests of the whole that do not mind each other, and mostly wait.
 BESIDE := /internal/cli/|/test/(arrows|docs|install|misuse|plantruth|policy|rollouts|schemawalk|watching)
+# Samples of long suites differ from commit to commit; a failure prints how to repeat it.
+COMMIT_SEED = $(shell echo $$((0x$$(git rev-parse HEAD 2>/dev/null | cut -c1-7 | grep . || echo 1))))
+# The linter has run vet.
+GO_TEST := go test -vet=off
 .PHONY: test-api
-test-api: assets ## Run what needs an API server, with the race detector
-	CGO_ENABLED=1 go test -race $$(go list ./... | grep -vE '$(STORIES)')
-	go test -run Interleavings ./engine
-	go test -p 3 $$(go list ./... | grep -E '$(STORIES)' | grep -E '$(BESIDE)')
-	cd examples/own-kind && go test ./...
-	go test -p 1 $$(go list ./... | grep -E '$(STORIES)' | grep -vE '$(BESIDE)|/test/e2e')
+test-api: export HOLDFAST_SEED ?= $(COMMIT_SEED)
+test-api: export HOLDFAST_PREBUILT = $(CURDIR)/bin
+test-api: assets test-programs ## Run what needs an API server, with the race detector
+	@echo "samples of long suites: HOLDFAST_SEED=$$HOLDFAST_SEED"
+	CGO_ENABLED=1 bin/withplane $(GO_TEST) -race $$(go list ./... | grep -vE '$(STORIES)')
+	$(GO_TEST) -run Interleavings ./engine
+	$(GO_TEST) -p 3 $$(go list ./... | grep -E '$(STORIES)' | grep -E '$(BESIDE)')
+	cd examples/own-kind && $(GO_TEST) ./...
+	$(GO_TEST) -p 1 $$(go list ./... | grep -E '$(STORIES)' | grep -vE '$(BESIDE)|/test/e2e')
+
+# One build for all packages; each would look for changes in a thousand packages.
+.PHONY: test-programs
+test-programs: ## Build the operator for tests, with and without the race detector
+	CGO_ENABLED=1 go build -race -o bin/race/operator ./cmd/operator
+	go build -o bin/fast/operator ./cmd/operator
+	go build -o bin/withplane ./test/withplane
+
+# The stories in full: fights of a minute, restarts at every moment, an outage of a minute.
+.PHONY: test-long
+test-long: assets test-programs ## Run the long stories of all kinds, without sampling (25 minutes)
+	HOLDFAST_LONG=1 HOLDFAST_PREBUILT=$(CURDIR)/bin go test -count=1 -p 1 -timeout 60m ./cmd/operator ./internal/controller/... ./test/policy ./test/install
+
+# Every long suite in full, with fresh seeds; continues after failures and skips what has passed
+# with the same code: make everything, make everything SUITES=faults,calls.
+SUITES ?=
+.PHONY: everything
+everything: ## Run every long suite in full and write docs/reports/everything.md (5 hours, needs root)
+	go run ./test/everything -suites=$(SUITES)
 
 .PHONY: test-e2e
 test-e2e: images build dist ## Run the test cluster's own tests and the journeys on a real node (needs root)

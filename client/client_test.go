@@ -19,7 +19,6 @@ import (
 	"github.com/holdfast-dev/holdfast/client/clientset/versioned"
 	"github.com/holdfast-dev/holdfast/client/informers/externalversions"
 	"github.com/holdfast-dev/holdfast/internal/testutil"
-	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
 // deploy is what docs/user/go-client.md shows.
@@ -72,7 +71,7 @@ func TestPageShowsDeploy(t *testing.T) {
 }
 
 func TestClientOnAnAPIServer(t *testing.T) {
-	plane := testutil.ControlPlane(t, controlplane.Options{NoControllerManager: true})
+	plane := testutil.SharedControlPlane(t)
 	if _, err := plane.InstallCRDs("../config/crd"); err != nil {
 		t.Fatal(err)
 	}

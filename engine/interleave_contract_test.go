@@ -19,7 +19,6 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/testutil"
-	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
 // TestModelMemory fails when an applier remembers something that a state does not have: two
@@ -45,7 +44,7 @@ func TestModel(t *testing.T) {
 		testContract(t, direct{&modelClient{w: w}, modelReader{w: w}})
 	})
 	t.Run("real", func(t *testing.T) {
-		plane := testutil.ControlPlane(t, controlplane.Options{NoControllerManager: true})
+		plane := testutil.SharedControlPlane(t)
 		if _, err := plane.InstallCRDs(filepath.Join("..", "config", "crd")); err != nil {
 			t.Fatal(err)
 		}

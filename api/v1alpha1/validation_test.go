@@ -21,7 +21,6 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil"
-	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
 // strict is what kubectl asks for: a misspelt field is an error.
@@ -31,7 +30,7 @@ var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValid
 
 // TestKindsOnAnAPIServer shares one control plane among all kinds: each has its own file.
 func TestKindsOnAnAPIServer(t *testing.T) {
-	plane := testutil.ControlPlane(t, controlplane.Options{NoControllerManager: true})
+	plane := testutil.SharedControlPlane(t)
 	if _, err := plane.InstallCRDs("../../config/crd"); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,6 @@ import (
 	"github.com/holdfast-dev/holdfast/client/clientset/versioned"
 	typed "github.com/holdfast-dev/holdfast/client/clientset/versioned/typed/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil"
-	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 	"github.com/holdfast-dev/holdfast/test/faults/proxy"
 )
 
@@ -70,7 +69,7 @@ func (s *story) judge(app *appsapi.AppService, status metav1.ConditionStatus, re
 }
 
 func TestWatchAppServices(t *testing.T) {
-	plane := testutil.ControlPlane(t, controlplane.Options{NoControllerManager: true})
+	plane := testutil.SharedControlPlane(t)
 	if _, err := plane.InstallCRDs("../../config/crd"); err != nil {
 		t.Fatal(err)
 	}

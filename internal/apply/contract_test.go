@@ -23,7 +23,6 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/own"
 	"github.com/holdfast-dev/holdfast/internal/testutil"
-	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 	"github.com/holdfast-dev/holdfast/internal/testutil/gatewayapi"
 )
 
@@ -69,7 +68,7 @@ type api struct {
 
 func newAPI(t *testing.T) *api {
 	t.Helper()
-	plane := testutil.ControlPlane(t, controlplane.Options{NoControllerManager: true})
+	plane := testutil.SharedControlPlane(t)
 	if _, err := plane.InstallCRDs(filepath.Join("..", "..", "config", "crd"), gatewayapi.CRDs(t)); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/mariadb/session"
 	"github.com/holdfast-dev/holdfast/internal/rotation"
 	"github.com/holdfast-dev/holdfast/internal/testutil"
-	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 	"github.com/holdfast-dev/holdfast/internal/testutil/mariadbd"
 )
 
@@ -139,7 +138,7 @@ func plane(t *testing.T) client.Client {
 		t.Skip("starts servers")
 	}
 	log.SetLogger(logr.Discard())
-	p := testutil.ControlPlane(t, controlplane.Options{NoControllerManager: true})
+	p := testutil.SharedControlPlane(t)
 	c, err := client.New(p.Config, client.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@
 package testutil
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -36,6 +37,23 @@ func ControlPlane(t testing.TB, o controlplane.Options) *controlplane.Plane {
 			t.Errorf("stop control plane: %v", err)
 		}
 	})
+	return plane
+}
+
+// SharedControlPlane returns an API server that tests of other packages use at the same time,
+// without a controller-manager: `make test-api` starts it, and a test that runs alone gets its
+// own. A test may create what it likes in namespaces of its own, and install CRDs. It must not
+// stop the API server or delete CRDs.
+func SharedControlPlane(t testing.TB) *controlplane.Plane {
+	t.Helper()
+	dir := os.Getenv(controlplane.SharedEnv)
+	if dir == "" || testing.Short() {
+		return ControlPlane(t, controlplane.Options{NoControllerManager: true, Audit: true})
+	}
+	plane, err := controlplane.Attach(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return plane
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 func TestCountsOfTwoUsers(t *testing.T) {
-	plane := testutil.ControlPlane(t, controlplane.Options{Audit: true, NoControllerManager: true})
+	plane := testutil.SharedControlPlane(t)
 	ns := testutil.Namespace(t, plane.Config)
 	anna, bob := configMaps(t, plane, "anna", ns), configMaps(t, plane, "bob", ns)
 	log, err := audit.Open(plane.AuditLog())
