@@ -52,6 +52,10 @@ generate: ## Regenerate everything that is generated
 lint: ## Check style and the import arrows
 	for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOL) golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
 
+.PHONY: lint-names
+lint-names: ## Reject names that use a word of hack/lintnames/words.txt
+	go run ./hack/lintnames hack/lintnames/words.txt .
+
 .PHONY: fmt
 fmt: ## Format the code
 	for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOL) golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...); done
@@ -64,7 +68,7 @@ vuln: ## Look for known vulnerabilities that our code reaches
 verify: ## Regenerate, lint and fail on any difference
 	hack/verify-clean.sh $(MAKE) generate
 	for o in cluster-wide namespaced; do $(TOOL) kustomize build config/overlays/$$o >/dev/null; done
-	$(MAKE) lint vuln
+	$(MAKE) lint-names lint vuln
 
 ##@ Tests
 .PHONY: test
@@ -73,9 +77,9 @@ test: ## Run everything that needs no cluster
 
 # Stories and budgets drive the operator's own program, built with the race detector; with
 # it in the tests too, or beside each other, they would mostly measure themselves.
-STORIES := /internal/controller/|/internal/cli/(doctor|find|journeys|logs)$$|/test/
+STORIES := /internal/controller/|/internal/cli/(doctor|find|verbs|logs)$$|/test/
 # Tests of the whole that do not mind each other, and mostly wait.
-BESIDE := /internal/cli/|/test/(arrows|docs|install|misuse|plantruth|policy|rollouts|schemawalk|watching)
+BESIDE := /internal/cli/|/test/(docs|falsepositives|importrules|install|invalidspecs|planaccuracy|policy|schemawalk|watchgaps)
 # Samples of long suites differ from commit to commit; a failure prints how to repeat it.
 COMMIT_SEED = $(shell echo $$((0x$$(git rev-parse HEAD 2>/dev/null | cut -c1-7 | grep . || echo 1))))
 # The linter has run vet.
@@ -136,7 +140,7 @@ else
 	$(FAULTS_TEST) -parallel 2 ./test/faults -plans=0 -seed=$(SEED) -workers=$(WORKERS) -clean=5 || failed=1; \
 	$(FAULTS_TEST) ./test/faults/environment || failed=1; \
 	$(FAULTS_TEST) ./engine -run Interleav || failed=1; \
-	$(FAULTS_TEST) ./internal/controller/appstack -run TestEndings || failed=1; \
+	$(FAULTS_TEST) ./internal/controller/appstack -run TestDeletion || failed=1; \
 	go run ./test/faults/summary $(FAULTS_OUT) $$(( ($$(date +%s) - start) / 60 )) out/faults.json docs/reports/faults.md; \
 	exit $$failed
 endif
@@ -147,7 +151,7 @@ schema-walk: assets ## Set, change and unset every field that the schemas have
 
 .PHONY: misuse
 misuse: assets ## Hold every wrong spec against what its user is told; writes docs/reports/misuse.md
-	HOLDFAST_LONG=1 HOLDFAST_MISUSE_OUT=$(CURDIR) go test -count=1 -v -timeout 20m ./test/misuse
+	HOLDFAST_LONG=1 HOLDFAST_MISUSE_OUT=$(CURDIR) go test -count=1 -v -timeout 20m ./test/invalidspecs
 
 .PHONY: data-matrix
 data-matrix: assets ## Do everything to data after everything else; writes the table of docs/user/data-safety.md
@@ -172,27 +176,27 @@ database-report: images build dist ## Write down what those who use a database n
 
 .PHONY: watch-battery
 watch-battery: assets ## Cut and expire kubectl holdfast watch under 10,000 changes and add up what it printed
-	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/watching
+	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/watchgaps
 
 .PHONY: causes
 causes: build images dist ## Provoke every cause that can be provoked on a real node, and read its name (needs root, half an hour)
 	go test -count=1 -v ./internal/explain -run 'TestCauses|TestRefused'
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 30m ./test/e2e -run TestCauses
-	go test -count=1 -v -timeout 30m ./test/rollouts -apps=100
+	go test -count=1 -v -timeout 30m ./test/falsepositives -apps=100
 
 .PHONY: test-center
 test-center: assets ## Hold the application center against the API server, in full (20 minutes)
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 40m ./test/center -changes=10000
-	HUB_FIGURES=1 go test -count=1 -v -run Figures ./internal/center/hub
+	HUB_FIGURES=1 go test -count=1 -v -run Figures ./internal/center/sse
 
 .PHONY: plan-truth
 plan-truth: assets ## Hold 100 plans of random edits against what the operator then does (SEED=2 for others)
-	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/plantruth -seed=$(SEED)
+	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/planaccuracy -seed=$(SEED)
 
 ##@ Measurements
 .PHONY: calls
 calls: assets ## Count what the operator asks of the API server and hold it against the budget
-	go test -count=1 -v -timeout 30m ./test/calls -apps=200 -stacks=200 -settle=60s -updates=50 -abreast=1
+	go test -count=1 -v -timeout 30m ./test/apibudget -apps=200 -stacks=200 -settle=60s -updates=50 -abreast=1
 
 .PHONY: plugin-scale
 plugin-scale: assets ## Time status, why and tree beside 5,000 pods of others, and count their requests

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	firstRetry = 20 * time.Millisecond
+	initialBackoff = 20 * time.Millisecond
 	// An API server that cannot be reached will be back at some moment: one that looks
 	// rarely would add its own delay to the outage.
-	maxUnreachable = 5 * time.Second
+	maxUnreachableBackoff = 5 * time.Second
 )
 
 // backoff decides when to try again what failed: ever more rarely, and how rarely at
@@ -28,9 +28,9 @@ type backoff struct {
 	postponed map[reconcile.Request]bool
 }
 
-func newBackoff(most time.Duration) *backoff {
+func newBackoff(maxDelay time.Duration) *backoff {
 	return &backoff{
-		TypedRateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, most),
+		TypedRateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](initialBackoff, maxDelay),
 		unreachable:      map[reconcile.Request]bool{},
 		postponed:        map[reconcile.Request]bool{},
 	}
@@ -46,11 +46,11 @@ func (b *backoff) postpone(req reconcile.Request) {
 	b.postponed[req] = true
 }
 
-// note says why the last try failed, before the queue asks.
-func (b *backoff) note(req reconcile.Request, err error) {
+// recordFailure says why the last try failed, before the queue asks.
+func (b *backoff) recordFailure(req reconcile.Request, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if apply.IsRefused(err) {
+	if apply.IsRejected(err) {
 		delete(b.unreachable, req)
 		return
 	}
@@ -63,7 +63,7 @@ func (b *backoff) When(req reconcile.Request) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.unreachable[req] {
-		return min(wait, maxUnreachable)
+		return min(wait, maxUnreachableBackoff)
 	}
 	return wait
 }

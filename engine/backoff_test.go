@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-func TestBackoff(t *testing.T) {
+func TestBackoffLimitDependsOnError(t *testing.T) {
 	resource := schema.GroupResource{Group: "apps", Resource: "deployments"}
 	cases := map[string]struct {
 		err  error
@@ -30,7 +30,7 @@ func TestBackoff(t *testing.T) {
 			req := reconcile.Request{NamespacedName: types.NamespacedName{Name: "web"}}
 			var last time.Duration
 			for i := range 20 {
-				b.note(req, tc.err)
+				b.recordFailure(req, tc.err)
 				wait := b.When(req)
 				if i == 0 && wait != 20*time.Millisecond || wait < last {
 					t.Fatalf("try %d: waits %s after %s", i, wait, last)

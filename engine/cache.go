@@ -28,9 +28,9 @@ const (
 // only ours, of pods only what explains them, of ConfigMaps and Secrets of others only that
 // they exist. No namespaces means all.
 func NewCache(namespaces ...string) ctrlcache.NewCacheFunc {
-	return func(config *rest.Config, from ctrlcache.Options) (ctrlcache.Cache, error) {
-		make := func(o ctrlcache.Options) (ctrlcache.Cache, error) {
-			o.Scheme, o.Mapper, o.HTTPClient = from.Scheme, from.Mapper, from.HTTPClient
+	return func(config *rest.Config, defaults ctrlcache.Options) (ctrlcache.Cache, error) {
+		newCache := func(o ctrlcache.Options) (ctrlcache.Cache, error) {
+			o.Scheme, o.Mapper, o.HTTPClient = defaults.Scheme, defaults.Mapper, defaults.HTTPClient
 			o.DefaultTransform = ctrlcache.TransformStripManagedFields()
 			// A read must not begin a watch: it would wait for ever for a kind that has gone.
 			o.ReaderFailOnMissingInformer = true
@@ -42,41 +42,41 @@ func NewCache(namespaces ...string) ctrlcache.NewCacheFunc {
 			}
 			return ctrlcache.New(config, o)
 		}
-		main, err := make(mainCache())
+		primary, err := newCache(mainCacheOptions())
 		if err != nil {
 			return nil, err
 		}
-		files, err := make(ctrlcache.Options{ByObject: map[client.Object]ctrlcache.ByObject{&corev1.ConfigMap{}: ours}})
-		return splitCache{main, files, &lives{count: map[schema.GroupVersionKind]int{}}}, err
+		configMaps, err := newCache(ctrlcache.Options{ByObject: map[client.Object]ctrlcache.ByObject{&corev1.ConfigMap{}: managedOnly}})
+		return compositeCache{primary, configMaps, &watchEpochs{ended: map[schema.GroupVersionKind]int{}}}, err
 	}
 }
 
-// ours is what we made. Nobody changes what comes from the cache, so it need not be copied.
-var ours = ctrlcache.ByObject{
+// managedOnly is what we made. Nobody changes what comes from the cache, so it need not be copied.
+var managedOnly = ctrlcache.ByObject{
 	Label:                 labels.SelectorFromSet(labels.Set{appsapi.LabelManagedBy: appsapi.ManagedBy}),
 	UnsafeDisableDeepCopy: new(true),
 }
 
-func mainCache() ctrlcache.Options {
-	pods, revisions := ours, ours
+func mainCacheOptions() ctrlcache.Options {
+	pods, revisions := managedOnly, managedOnly
 	pods.Transform, revisions.Transform = projectPod, projectRevision
 	o := ctrlcache.Options{ByObject: map[client.Object]ctrlcache.ByObject{}}
-	for _, c := range slices.Concat(children, optionalChildren) {
-		if c.kind == desired.KindConfigMap {
-			continue // see splitCache
+	for _, c := range slices.Concat(childKinds, optionalChildKinds) {
+		if c.gvk == desired.KindConfigMap {
+			continue // see compositeCache
 		}
-		o.ByObject[c.object] = ours
+		o.ByObject[c.object] = managedOnly
 	}
-	o.ByObject[pod], o.ByObject[revisionKind.object], o.ByObject[claim] = pods, revisions, ours
-	for _, kind := range sources {
-		o.ByObject[sourceMetadata(kind)] = ctrlcache.ByObject{UnsafeDisableDeepCopy: new(true), Transform: projectSource}
+	o.ByObject[podObject], o.ByObject[revisionKind.object], o.ByObject[claimObject] = pods, revisions, managedOnly
+	for _, kind := range configRefKinds {
+		o.ByObject[partialMetadata(kind)] = ctrlcache.ByObject{UnsafeDisableDeepCopy: new(true), Transform: projectConfigRef}
 	}
 	return o
 }
 
 func projectPod(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
-		return explain.Project(pod), nil
+		return explain.ProjectPod(pod), nil
 	}
 	return obj, nil
 }
@@ -90,22 +90,22 @@ func projectRevision(obj any) (any, error) {
 	return obj, nil
 }
 
-// projectSource keeps name, UID and resourceVersion, and of ours, and of what is handed over,
+// projectConfigRef keeps name, UID and resourceVersion, and of ours, and of what is handed over,
 // whose it is.
-func projectSource(obj any) (any, error) {
+func projectConfigRef(obj any) (any, error) {
 	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		kept := metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}
+		trimmed := metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}
 		if m.Labels[appsapi.LabelManagedBy] == appsapi.ManagedBy || m.Annotations[appsapi.AnnotationAdopt] != "" {
-			kept.Labels, kept.Annotations, kept.DeletionTimestamp = m.Labels, m.Annotations, m.DeletionTimestamp
+			trimmed.Labels, trimmed.Annotations, trimmed.DeletionTimestamp = m.Labels, m.Annotations, m.DeletionTimestamp
 		}
-		m.ObjectMeta = kept
+		m.ObjectMeta = trimmed
 	}
 	return obj, nil
 }
 
-// ownersOf are the keys of a child in indexOwner: whose it is by its reference, and by its
+// ownerIndexKeys are the keys of a child in indexOwner: whose it is by its reference, and by its
 // label, either of which somebody may have taken away.
-func ownersOf(child client.Object) []string {
+func ownerIndexKeys(child client.Object) []string {
 	var owners []string
 	if ref := metav1.GetControllerOfNoCopy(child); ref != nil {
 		owners = append(owners, string(ref.UID))
@@ -116,8 +116,8 @@ func ownersOf(child client.Object) []string {
 	return owners
 }
 
-// workloadOf is the key of a pod in indexWorkload.
-func workloadOf(pod client.Object) []string {
+// workloadIndexKeys is the key of a pod in indexWorkload.
+func workloadIndexKeys(pod client.Object) []string {
 	if id := pod.GetLabels()[appsapi.LabelWorkload]; id != "" {
 		return []string{id}
 	}

@@ -16,105 +16,105 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
-	"github.com/holdfast-dev/holdfast/internal/own"
+	"github.com/holdfast-dev/holdfast/internal/ownership"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
-// prepare does what has to be done about data before its component is applied. One for
+// prepareData does what has to be done about data before its component is applied. One for
 // which that fails is not applied at all.
-func (r *reconciler[T]) prepare(ctx context.Context, app T, owner desired.Owner, o *observed, plan *rollout.Plan, done *outcome) {
+func (r *reconciler[T]) prepareData(ctx context.Context, app T, owner desired.Owner, o *observed, plan *rollout.Plan, res *result) {
 	for i := range plan.Steps {
 		step := &plan.Steps[i]
-		if step.Data == nil || !step.Data.Start {
+		if step.Data == nil || !step.Data.PodsAllowed {
 			continue
 		}
 		c := o.component(step.Component)
-		if o.seen[c.Workload] == nil && !slices.ContainsFunc(step.Apply, func(a rollout.Application) bool { return a.ID == c.Workload }) {
+		if o.children[c.Workload] == nil && !slices.ContainsFunc(step.Apply, func(a rollout.ChildApply) bool { return a.ID == c.Workload }) {
 			continue // it waits for something else
 		}
-		if err := r.begin(ctx, app, owner, o, c, step.Data, done); err != nil {
-			done.errors[c.Workload] = err
-			step.First, step.Apply, step.Remove, step.Data.Grow, step.Data.Renew = nil, nil, nil, nil, false
+		if err := r.prepareComponentData(ctx, app, owner, o, c, step.Data, res); err != nil {
+			res.childErrs[c.Workload] = err
+			step.RemoveFirst, step.Apply, step.Remove, step.Data.ResizeClaims, step.Data.RecreateStatefulSet = nil, nil, nil, nil, false
 		}
 	}
 }
 
-// begin makes the data of a component say that it is the component's, makes the credentials
+// prepareComponentData makes the data of a component say that it is the component's, makes the credentials
 // if there have never been any, and makes sure that no pod can begin with other data.
-func (r *reconciler[T]) begin(ctx context.Context, app T, owner desired.Owner, o *observed, c desired.Component, d *rollout.Data, done *outcome) error {
-	if (o.seen[c.Workload] == nil || d.Create) && !o.looked {
-		if err := r.stillSo(ctx, app); err != nil {
+func (r *reconciler[T]) prepareComponentData(ctx context.Context, app T, owner desired.Owner, o *observed, c desired.Component, d *rollout.DataPlan, res *result) error {
+	if (o.children[c.Workload] == nil || d.CreateSecret) && !o.retainedVerified {
+		if err := r.verifyAppGeneration(ctx, app); err != nil {
 			return err
 		}
-		if err := r.lookAgain(ctx, owner, r.kind.Components(app), o.kept, c.Name); err != nil {
+		if err := r.verifyRetained(ctx, owner, r.kind.Components(app), o.retainedObjects, c.Name); err != nil {
 			return err
 		}
-		o.looked = true // what is different from here on is our own doing
+		o.retainedVerified = true // what is different from here on is our own doing
 	}
-	if err := r.noteVersion(ctx, owner, o, c, d); err != nil {
+	if err := r.recordServerVersion(ctx, owner, o, c, d); err != nil {
 		return err
 	}
-	given, err := r.freeClaims(ctx, owner, c, d.Claims)
+	adoptable, err := r.adoptableClaims(ctx, owner, c, d.NewClaims)
 	if err != nil {
 		return err
 	}
-	for _, l := range d.Label {
-		if err := r.applier.Label(ctx, owner, l.Kept, l.Want); err != nil {
+	for _, l := range d.Relabel {
+		if err := r.applier.LabelRetained(ctx, owner, l.RetainedObject, l.DesiredLabels); err != nil {
 			return err
 		}
-		if l.Retained() {
-			done.changes = append(done.changes, change{c.Name, l.ID, apply.Adopted})
+		if l.MarkedRetained() {
+			res.changes = append(res.changes, change{c.Name, l.ID, apply.Adopted})
 		}
 	}
-	if d.Create {
+	if d.CreateSecret {
 		if err := r.applier.CreateSecret(ctx, owner, c); err != nil {
 			return err
 		}
-		done.changes = append(done.changes, change{c.Name, desired.ID{Kind: desired.KindSecret, Name: c.Data.Secret}, apply.Created})
+		res.changes = append(res.changes, change{c.Name, desired.ID{Kind: desired.KindSecret, Name: c.Data.Secret}, apply.Created})
 		for _, credential := range c.Data.Credentials {
 			if credential.Value != "" {
-				done.told = append(done.told, plainPassword(c.Name, c.Data.Secret, credential.Key))
+				res.events = append(res.events, passwordInSpecEvent(c.Name, c.Data.Secret, credential.Key))
 			}
 		}
 	}
-	if d.Complete {
+	if d.CompleteSecret {
 		if err := r.applier.CompleteSecret(ctx, owner, c); err != nil {
 			return err
 		}
 	}
 	// After the credentials: data that is ours and has none looks as if they were lost.
-	for _, k := range given {
-		if err := r.applier.Label(ctx, owner, k, desired.KeptLabels(owner, c)); err != nil {
+	for _, k := range adoptable {
+		if err := r.applier.LabelRetained(ctx, owner, k, desired.RetainedLabels(owner, c)); err != nil {
 			return err
 		}
-		done.changes = append(done.changes, change{c.Name, k.ID, apply.Adopted})
+		res.changes = append(res.changes, change{c.Name, k.ID, apply.Adopted})
 	}
 	return nil
 }
 
-// noteVersion writes on the claims of a database which server has written what is on them, so that an
+// recordServerVersion writes on the claims of a database which server has written what is on them, so that an
 // older one is never let near, and what its schema is called. It survives everything that the volume survives.
-func (r *reconciler[T]) noteVersion(ctx context.Context, owner desired.Owner, o *observed, c desired.Component, d *rollout.Data) error {
-	version, image := o.serverVersions[c.Name], o.startedServers[c.Name]
-	if version == "" && image == "" || len(d.Label) > 0 { // first things first: both are about what was seen
+func (r *reconciler[T]) recordServerVersion(ctx context.Context, owner desired.Owner, o *observed, c desired.Component, d *rollout.DataPlan) error {
+	version, image := o.serverVersions[c.Name], o.startedImages[c.Name]
+	if version == "" && image == "" || len(d.Relabel) > 0 { // first things first: both are about what was seen
 		return nil
 	}
-	for _, k := range c.Data.Kept {
-		wrote := map[string]string{
+	for _, k := range c.Data.Retained {
+		annotations := map[string]string{
 			appsapi.AnnotationServerVersion: version, appsapi.AnnotationServerImage: c.Database.Image, appsapi.AnnotationSchema: c.Database.Database,
 		}
 		if version == "" {
 			// It has not said yet what it is, and may never: its image does.
-			newer, ok := newerSeries(c.Database.VersionOf(image), k.GetAnnotations()[appsapi.AnnotationServerVersion])
+			newer, ok := newerSeries(c.Database.ImageVersion(image), k.GetAnnotations()[appsapi.AnnotationServerVersion])
 			if !ok {
 				continue
 			}
-			wrote = map[string]string{appsapi.AnnotationServerVersion: newer, appsapi.AnnotationServerImage: image}
+			annotations = map[string]string{appsapi.AnnotationServerVersion: newer, appsapi.AnnotationServerImage: image}
 		}
-		if k.Claim == nil || has(k.GetAnnotations(), wrote) {
+		if k.Claim == nil || hasAnnotations(k.GetAnnotations(), annotations) {
 			continue
 		}
-		if err := r.applier.Note(ctx, owner, k, wrote); err != nil {
+		if err := r.applier.AnnotateRetained(ctx, owner, k, annotations); err != nil {
 			return err
 		}
 	}
@@ -122,12 +122,12 @@ func (r *reconciler[T]) noteVersion(ctx context.Context, owner desired.Owner, o 
 }
 
 // newerSeries is that of a server, if it is known and newer than what has written a volume.
-func newerSeries(is mariadb.Version, wrote string) (string, bool) {
-	was, err := mariadb.ParseVersion(wrote)
-	return is.Series(), is != mariadb.Version{} && (err != nil || was.OlderThan(is))
+func newerSeries(current mariadb.Version, recorded string) (string, bool) {
+	recordedVersion, err := mariadb.ParseVersion(recorded)
+	return current.Series(), current != mariadb.Version{} && (err != nil || recordedVersion.OlderThan(current))
 }
 
-func has(annotations, want map[string]string) bool {
+func hasAnnotations(annotations, want map[string]string) bool {
 	for k, v := range want {
 		if annotations[k] != v {
 			return false
@@ -136,133 +136,133 @@ func has(annotations, want map[string]string) bool {
 	return true
 }
 
-// grow makes claims ask for the size that the spec says, and the set anew when all do.
-func (r *reconciler[T]) grow(ctx context.Context, app T, owner desired.Owner, o *observed, plan rollout.Plan, done *outcome) {
+// expandVolumes makes claims ask for the size that the spec says, and the set anew when all do.
+func (r *reconciler[T]) expandVolumes(ctx context.Context, app T, owner desired.Owner, o *observed, plan rollout.Plan, res *result) {
 	for _, step := range plan.Steps {
-		if step.Data == nil || len(step.Data.Grow) == 0 && !step.Data.Renew {
+		if step.Data == nil || len(step.Data.ResizeClaims) == 0 && !step.Data.RecreateStatefulSet {
 			continue
 		}
 		c := o.component(step.Component)
-		if done.errors[c.Workload] != nil {
+		if res.childErrs[c.Workload] != nil {
 			continue
 		}
-		if err := r.stillSo(ctx, app); err != nil {
-			done.errors[c.Workload] = err
+		if err := r.verifyAppGeneration(ctx, app); err != nil {
+			res.childErrs[c.Workload] = err
 			continue
 		}
-		for _, g := range step.Data.Grow {
+		for _, g := range step.Data.ResizeClaims {
 			id := desired.ID{Kind: desired.KindClaim, Name: g.Claim.Name}
-			if err := r.applier.Resize(ctx, owner, g.Claim, g.Size); err != nil {
-				done.errors[id] = refusedGrowth(err)
+			if err := r.applier.ResizeClaim(ctx, owner, g.Claim, g.Size); err != nil {
+				res.childErrs[id] = asResizeRejected(err)
 			}
 		}
-		if step.Data.Renew {
-			if err := r.applier.Orphan(ctx, owner, c.Workload, done.child(c.Workload)); err != nil {
-				done.errors[c.Workload] = err
+		if step.Data.RecreateStatefulSet {
+			if err := r.applier.OrphanPods(ctx, owner, c.Workload, res.child(c.Workload)); err != nil {
+				res.childErrs[c.Workload] = err
 			}
 		}
 	}
 }
 
-// growthRefused is that the API server does not let a claim ask for another size.
-type growthRefused struct{ error }
+// resizeRejectedError is that the API server does not let a claim ask for another size.
+type resizeRejectedError struct{ error }
 
-func (g growthRefused) Unwrap() error { return g.error }
+func (g resizeRejectedError) Unwrap() error { return g.error }
 
-func refusedGrowth(err error) error {
-	if apply.IsRefused(err) || refusedBefore(err) != nil {
-		return growthRefused{err}
+func asResizeRejected(err error) error {
+	if apply.IsRejected(err) || cachedRejection(err) != nil {
+		return resizeRejectedError{err}
 	}
 	return err
 }
 
-// settleLeftovers does what has to be done about data that no component has.
-func (r *reconciler[T]) settleLeftovers(ctx context.Context, app T, owner desired.Owner, o *observed, plan rollout.Plan, done *outcome) {
+// reconcileUnusedData does what has to be done about data that no component has.
+func (r *reconciler[T]) reconcileUnusedData(ctx context.Context, app T, owner desired.Owner, o *observed, plan rollout.Plan, res *result) {
 	for _, l := range plan.Retain {
 		// One that is in the spec, and refused to have its data, may still run with it.
-		if !slices.ContainsFunc(o.components, func(c desired.Component) bool { return c.WorkloadID == l.Workload() }) {
-			if _, err := r.endOrphans(ctx, app, owner, l.Kept); err != nil {
-				done.errors[l.ID] = err
+		if !slices.ContainsFunc(o.components, func(c desired.Component) bool { return c.WorkloadID == l.WorkloadID() }) {
+			if _, err := r.deleteOrphans(ctx, app, owner, l.RetainedObject); err != nil {
+				res.childErrs[l.ID] = err
 				continue
 			}
 		}
-		if err := r.applier.Label(ctx, owner, l.Kept, l.Want); err != nil {
-			done.errors[l.ID] = err
+		if err := r.applier.LabelRetained(ctx, owner, l.RetainedObject, l.DesiredLabels); err != nil {
+			res.childErrs[l.ID] = err
 		}
 	}
-	done.changes = append(done.changes, keptNow(plan.Retain, done.errors, o.retained)...)
+	res.changes = append(res.changes, newlyRetained(plan.Retain, res.childErrs, o.unusedRetained)...)
 	for _, k := range plan.Purge {
-		if err := r.stillSo(ctx, app); err != nil {
-			done.errors[k.ID] = err
+		if err := r.verifyAppGeneration(ctx, app); err != nil {
+			res.childErrs[k.ID] = err
 			return
 		}
-		_, err := r.endOrphans(ctx, app, owner, k)
+		_, err := r.deleteOrphans(ctx, app, owner, k)
 		purged := false
 		if err == nil {
-			purged, err = r.purge(ctx, owner, k)
+			purged, err = r.purgeIfUnused(ctx, owner, k)
 		}
 		switch {
 		case err != nil:
-			done.errors[k.ID] = err
+			res.childErrs[k.ID] = err
 		case purged:
-			done.changes = append(done.changes, change{k.Component(), k.ID, removedChange})
+			res.changes = append(res.changes, change{k.Component(), k.ID, removedChange})
 		}
 	}
 }
 
-// keptNow is all that is kept of the components whose last piece was just marked. It is told at
+// newlyRetained is all that is kept of the components whose last piece was just marked. It is told at
 // once: a second event about the same component is counted, and nobody would read of its claim.
-func keptNow(marked []rollout.Labels, failed map[desired.ID]error, retained []desired.Kept) []change {
-	some, open := map[string]bool{}, map[string]bool{}
+func newlyRetained(marked []rollout.LabelUpdate, errs map[desired.ID]error, retained []desired.RetainedObject) []change {
+	touched, incomplete := map[string]bool{}, map[string]bool{}
 	for _, l := range marked {
-		some[l.Component()] = true
-		if failed[l.ID] != nil {
-			open[l.Component()] = true
+		touched[l.Component()] = true
+		if errs[l.ID] != nil {
+			incomplete[l.Component()] = true
 		}
 	}
 	var out []change
 	for _, k := range retained {
-		if some[k.Component()] && !open[k.Component()] {
+		if touched[k.Component()] && !incomplete[k.Component()] {
 			out = append(out, change{k.Component(), k.ID, retainedChange})
 		}
 	}
 	return out
 }
 
-// purge deletes what is kept, if nobody uses it: its set is gone, and no pod has it. What
+// purgeIfUnused deletes what is kept, if nobody uses it: its set is gone, and no pod has it. What
 // is in use is looked at again when that changes.
-func (r *reconciler[T]) purge(ctx context.Context, owner desired.Owner, k desired.Kept) (bool, error) {
+func (r *reconciler[T]) purgeIfUnused(ctx context.Context, owner desired.Owner, k desired.RetainedObject) (bool, error) {
 	if k.GetDeletionTimestamp() != nil {
 		return false, nil
 	}
-	user, err := r.userOf(ctx, owner, k)
+	user, err := r.findUser(ctx, owner, k)
 	if err != nil || user != "" {
 		return false, err
 	}
-	return true, r.applier.Purge(ctx, owner, k)
+	return true, r.applier.PurgeRetained(ctx, owner, k)
 }
 
-// setOf names the set that has something that is kept, or nothing.
-func (r *reconciler[T]) setOf(ctx context.Context, owner desired.Owner, k desired.Kept) (string, error) {
+// findStatefulSet names the set that has something that is kept, or nothing.
+func (r *reconciler[T]) findStatefulSet(ctx context.Context, owner desired.Owner, k desired.RetainedObject) (string, error) {
 	set := &metav1.PartialObjectMetadata{}
 	set.SetGroupVersionKind(desired.KindStatefulSet)
-	err := r.live.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: k.Set()}, set)
+	err := r.apiReader.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: k.StatefulSetName()}, set)
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("get StatefulSet %s/%s: %w", owner.Namespace, k.Set(), err)
+		return "", fmt.Errorf("get StatefulSet %s/%s: %w", owner.Namespace, k.StatefulSetName(), err)
 	}
 	return "StatefulSet " + set.Name, nil
 }
 
-// userOf names what uses something that is kept, or nothing.
-func (r *reconciler[T]) userOf(ctx context.Context, owner desired.Owner, k desired.Kept) (string, error) {
-	if set, err := r.setOf(ctx, owner, k); err != nil || set != "" {
+// findUser names what uses something that is kept, or nothing.
+func (r *reconciler[T]) findUser(ctx context.Context, owner desired.Owner, k desired.RetainedObject) (string, error) {
+	if set, err := r.findStatefulSet(ctx, owner, k); err != nil || set != "" {
 		return set, err
 	}
 	var pods corev1.PodList
-	if err := r.live.List(ctx, &pods, client.InNamespace(owner.Namespace)); err != nil {
+	if err := r.apiReader.List(ctx, &pods, client.InNamespace(owner.Namespace)); err != nil {
 		return "", fmt.Errorf("list pods of namespace %s: %w", owner.Namespace, err)
 	}
 	for i := range pods.Items {
@@ -273,51 +273,51 @@ func (r *reconciler[T]) userOf(ctx context.Context, owner desired.Owner, k desir
 	return "", nil
 }
 
-// settle does what has to be done about the data of an application that is deleted, once
+// finalizeData does what has to be done about the data of an application that is deleted, once
 // all that used it is gone. It is over when nothing is left to say or to delete.
-func (r *reconciler[T]) settle(ctx context.Context, app T, owner desired.Owner, done *outcome) (over bool) {
+func (r *reconciler[T]) finalizeData(ctx context.Context, app T, owner desired.Owner, res *result) (finished bool) {
 	specs := r.kind.Components(app)
-	kept, err := r.kept(ctx, owner, specs)
-	if err == nil && !rollout.HasData(owner, desired.For(owner, specs, desired.Known{Kept: kept}), kept) {
+	retained, err := r.listRetained(ctx, owner, specs)
+	if err == nil && !rollout.HasData(owner, desired.Build(owner, specs, desired.ClusterState{Retained: retained}), retained) {
 		return true
 	}
 	if err == nil {
-		kept, err = r.keptLive(ctx, owner, specs)
+		retained, err = r.listRetainedLive(ctx, owner, specs)
 	}
 	if err != nil {
-		done.failed = err
+		res.observeErr = err
 		return false
 	}
-	over = true
-	for _, s := range rollout.Settle(owner, desired.For(owner, specs, desired.Known{Kept: kept}), kept, r.deletesData(app)) {
-		ended, err := r.endOrphans(ctx, app, owner, s.Kept)
+	finished = true
+	for _, s := range rollout.FinalizeData(owner, desired.Build(owner, specs, desired.ClusterState{Retained: retained}), retained, r.deletesData(app)) {
+		deleted, err := r.deleteOrphans(ctx, app, owner, s.RetainedObject)
 		switch {
 		case err != nil:
-			done.errors[s.ID], over = err, false
-		case ended:
-			over = false // what becomes of the data is said when nobody uses it
+			res.childErrs[s.ID], finished = err, false
+		case deleted:
+			finished = false // what becomes of the data is said when nobody uses it
 		case s.Purge:
-			user, err := r.userOf(ctx, owner, s.Kept)
+			user, err := r.findUser(ctx, owner, s.RetainedObject)
 			if err == nil && user != "" {
 				continue // given away, and its data with it
 			}
-			over = false
+			finished = false
 			if err == nil {
-				err = r.stillSo(ctx, app)
+				err = r.verifyAppGeneration(ctx, app)
 			}
 			if err == nil && s.GetDeletionTimestamp() == nil {
-				err = r.applier.Purge(ctx, owner, s.Kept)
+				err = r.applier.PurgeRetained(ctx, owner, s.RetainedObject)
 			}
 			if err != nil {
-				done.errors[s.ID] = err
+				res.childErrs[s.ID] = err
 			}
 		default:
-			if err := r.applier.Label(ctx, owner, s.Kept, s.Want); err != nil {
-				done.errors[s.ID], over = err, false
+			if err := r.applier.LabelRetained(ctx, owner, s.RetainedObject, s.DesiredLabels); err != nil {
+				res.childErrs[s.ID], finished = err, false
 			}
 		}
 	}
-	return over
+	return finished
 }
 
 // deletesData says whether data goes with what it belongs to.
@@ -325,14 +325,14 @@ func (r *reconciler[T]) deletesData(app T) bool {
 	return r.kind.DeletionPolicy != nil && r.kind.DeletionPolicy(app) == appsapi.DeletionDelete
 }
 
-// isMissing says whether something to copy from is missing.
-func isMissing(err error) bool {
-	var missing *own.MissingSource
+// isMissingSource says whether something to copy from is missing.
+func isMissingSource(err error) bool {
+	var missing *ownership.CredentialSourceError
 	return errors.As(err, &missing)
 }
 
-// isLost says whether a password is gone that data is opened with.
-func isLost(err error) bool {
-	var lost *own.LostCredential
+// isLostCredential says whether a password is gone that data is opened with.
+func isLostCredential(err error) bool {
+	var lost *ownership.LostCredential
 	return errors.As(err, &lost)
 }

@@ -18,74 +18,74 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// maxNote is what the API server accepts of an event's text.
-const maxNote = 1000
+// maxNoteLength is what the API server accepts of an event's text.
+const maxNoteLength = 1000
 
-// occurrence is something worth telling a person.
-type occurrence struct {
-	kind   string // Normal or Warning
-	reason string
-	action string
-	note   string
+// eventRecord is something worth telling a person.
+type eventRecord struct {
+	eventType string // Normal or Warning
+	reason    string
+	action    string
+	note      string
 	// component that it is about; none is the whole application.
 	component string
 }
 
-func created(component string, children []string) occurrence {
-	return occurrence{corev1.EventTypeNormal, "ComponentCreated", "Apply", fmt.Sprintf("Created %s of component %q", strings.Join(children, " and "), component), component}
+func createdEvent(component string, children []string) eventRecord {
+	return eventRecord{corev1.EventTypeNormal, "ComponentCreated", "Apply", fmt.Sprintf("Created %s of component %q", strings.Join(children, " and "), component), component}
 }
 
-func updated(component string, children []string) occurrence {
-	return occurrence{corev1.EventTypeNormal, "ComponentUpdated", "Apply", fmt.Sprintf("Updated %s of component %q", strings.Join(children, " and "), component), component}
+func updatedEvent(component string, children []string) eventRecord {
+	return eventRecord{corev1.EventTypeNormal, "ComponentUpdated", "Apply", fmt.Sprintf("Updated %s of component %q", strings.Join(children, " and "), component), component}
 }
 
-func adopted(component string, children []string) occurrence {
-	return occurrence{corev1.EventTypeNormal, "ComponentAdopted", "Adopt", fmt.Sprintf("Took over %s as component %q", strings.Join(children, " and "), component), component}
+func adoptedEvent(component string, children []string) eventRecord {
+	return eventRecord{corev1.EventTypeNormal, "ComponentAdopted", "Adopt", fmt.Sprintf("Took over %s as component %q", strings.Join(children, " and "), component), component}
 }
 
-func pruned(component string, children []string) occurrence {
-	return occurrence{corev1.EventTypeNormal, "ComponentPruned", "Prune", fmt.Sprintf("Deleted %s of component %q, no longer declared", strings.Join(children, " and "), component), component}
+func prunedEvent(component string, children []string) eventRecord {
+	return eventRecord{corev1.EventTypeNormal, "ComponentPruned", "Prune", fmt.Sprintf("Deleted %s of component %q, no longer declared", strings.Join(children, " and "), component), component}
 }
 
-func retained(component string, children []string) occurrence {
-	return occurrence{corev1.EventTypeNormal, "DataRetained", "Retain", fmt.Sprintf("Kept %s of component %q; status.retained says how to remove it", strings.Join(children, " and "), component), component}
+func retainedEvent(component string, children []string) eventRecord {
+	return eventRecord{corev1.EventTypeNormal, "DataRetained", "Retain", fmt.Sprintf("Kept %s of component %q; status.retained says how to remove it", strings.Join(children, " and "), component), component}
 }
 
-func becameReady(message string) occurrence {
-	return occurrence{corev1.EventTypeNormal, "ComponentReady", "Rollout", message, ""}
+func readyEvent(message string) eventRecord {
+	return eventRecord{corev1.EventTypeNormal, "ComponentReady", "Rollout", message, ""}
 }
 
-func trouble(reason, message string) occurrence {
-	return occurrence{corev1.EventTypeWarning, reason, "Reconcile", message, ""}
+func warningEvent(reason, message string) eventRecord {
+	return eventRecord{corev1.EventTypeWarning, reason, "Reconcile", message, ""}
 }
 
-// plainPassword is told once, when the password is copied to where it belongs.
-func plainPassword(component, secret, key string) occurrence {
-	return occurrence{corev1.EventTypeWarning, "PasswordInSpec", "Create", fmt.Sprintf("The credential %q of component %q is in the spec, where everybody can read it who may read the object; "+
+// passwordInSpecEvent is told once, when the password is copied to where it belongs.
+func passwordInSpecEvent(component, secret, key string) eventRecord {
+	return eventRecord{corev1.EventTypeWarning, "PasswordInSpec", "Create", fmt.Sprintf("The credential %q of component %q is in the spec, where everybody can read it who may read the object; "+
 		"it was copied into Secret %s. Better name a Secret, or leave it out and have one generated", key, component, secret), component}
 }
 
-func fight(namespace string, id desired.ID) occurrence {
-	return occurrence{corev1.EventTypeWarning, "RepairThrottled", "Repair", quarrel(namespace, id), ""}
+func contentionEvent(namespace string, id desired.ID) eventRecord {
+	return eventRecord{corev1.EventTypeWarning, "RepairThrottled", "Repair", contentionMessage(namespace, id), ""}
 }
 
-// quarrel is said in an event when it begins, and in the status while it lasts.
-func quarrel(namespace string, id desired.ID) string {
+// contentionMessage is said in an event when it begins, and in the status while it lasts.
+func contentionMessage(namespace string, id desired.ID) string {
 	return fmt.Sprintf("Somebody keeps changing %s %s/%s; it is repaired at most once a second. Find out who: kubectl get %s %s -n %s --show-managed-fields -o yaml",
 		id.Kind.Kind, namespace, id.Name, strings.ToLower(id.Kind.Kind), id.Name, namespace)
 }
 
-// occurrences are what changed: what was written, and what the status says newly.
-func occurrences(namespace string, done outcome, before, after *appsapi.ApplicationStatus) []occurrence {
-	var out []occurrence
-	for _, kind := range []struct {
-		what apply.Change
-		tell func(string, []string) occurrence
-	}{{apply.Created, created}, {apply.Adopted, adopted}, {apply.Updated, updated}, {removedChange, pruned}, {retainedChange, retained}} {
+// buildEvents are what changed: what was written, and what the status says newly.
+func buildEvents(namespace string, res result, before, after *appsapi.ApplicationStatus) []eventRecord {
+	var out []eventRecord
+	for _, group := range []struct {
+		action   apply.Action
+		newEvent func(string, []string) eventRecord
+	}{{apply.Created, createdEvent}, {apply.Adopted, adoptedEvent}, {apply.Updated, updatedEvent}, {removedChange, prunedEvent}, {retainedChange, retainedEvent}} {
 		var order []string
 		children := map[string][]string{}
-		for _, c := range done.changes {
-			if c.what != kind.what {
+		for _, c := range res.changes {
+			if c.action != group.action {
 				continue
 			}
 			if children[c.component] == nil {
@@ -94,54 +94,54 @@ func occurrences(namespace string, done outcome, before, after *appsapi.Applicat
 			children[c.component] = append(children[c.component], c.child.Kind.Kind+" "+c.child.Name)
 		}
 		for _, component := range order {
-			out = append(out, kind.tell(component, children[component]))
+			out = append(out, group.newEvent(component, children[component]))
 		}
 	}
-	out = append(out, done.told...)
-	for _, id := range done.fights {
-		out = append(out, fight(namespace, id))
+	out = append(out, res.events...)
+	for _, id := range res.newlyContended {
+		out = append(out, contentionEvent(namespace, id))
 	}
-	if o, ok := verdictOccurrence(before, after); ok {
+	if o, ok := readyConditionEvent(before, after); ok {
 		out = append(out, o)
 	}
 	return out
 }
 
-// verdictOccurrence tells what the Ready condition says newly, except that work goes on.
-func verdictOccurrence(before, after *appsapi.ApplicationStatus) (occurrence, bool) {
-	was := meta.FindStatusCondition(before.Conditions, appsapi.ConditionReady)
-	is := meta.FindStatusCondition(after.Conditions, appsapi.ConditionReady)
-	if was == nil {
-		was = &metav1.Condition{}
+// readyConditionEvent tells what the Ready condition says newly, except that work goes on.
+func readyConditionEvent(before, after *appsapi.ApplicationStatus) (eventRecord, bool) {
+	previous := meta.FindStatusCondition(before.Conditions, appsapi.ConditionReady)
+	current := meta.FindStatusCondition(after.Conditions, appsapi.ConditionReady)
+	if previous == nil {
+		previous = &metav1.Condition{}
 	}
 	switch {
-	case is.Reason == appsapi.ReasonDeleting, is.Reason == appsapi.ReasonWaitingForDependency:
+	case current.Reason == appsapi.ReasonDeleting, current.Reason == appsapi.ReasonWaitingForDependency:
 		// As it should be; only if it does not come to its end somebody has to know.
-		return trouble(is.Reason, is.Message), meta.IsStatusConditionTrue(after.Conditions, appsapi.ConditionStalled) &&
+		return warningEvent(current.Reason, current.Message), meta.IsStatusConditionTrue(after.Conditions, appsapi.ConditionStalled) &&
 			!meta.IsStatusConditionTrue(before.Conditions, appsapi.ConditionStalled)
-	case is.Reason == was.Reason && is.Status == was.Status, is.Reason == appsapi.ReasonSuspended:
-		return occurrence{}, false
-	case is.Reason == appsapi.ReasonStorageResizing:
-		return occurrence{corev1.EventTypeNormal, is.Reason, "Grow", is.Message, ""}, true
-	case is.Status == metav1.ConditionTrue:
-		return becameReady(is.Message), true
-	case is.Reason == appsapi.ReasonProgressing, is.Reason == appsapi.ReasonInternalError:
-		return occurrence{}, false
+	case current.Reason == previous.Reason && current.Status == previous.Status, current.Reason == appsapi.ReasonSuspended:
+		return eventRecord{}, false
+	case current.Reason == appsapi.ReasonStorageResizing:
+		return eventRecord{corev1.EventTypeNormal, current.Reason, "Grow", current.Message, ""}, true
+	case current.Status == metav1.ConditionTrue:
+		return readyEvent(current.Message), true
+	case current.Reason == appsapi.ReasonProgressing, current.Reason == appsapi.ReasonInternalError:
+		return eventRecord{}, false
 	}
-	return trouble(is.Reason, is.Message), true
+	return warningEvent(current.Reason, current.Message), true
 }
 
-// recorder tells people what happened.
-type recorder struct{ events.EventRecorder }
+// eventRecorder tells people what happened.
+type eventRecorder struct{ events.EventRecorder }
 
-func (r recorder) tell(ctx context.Context, app client.Object, gvk schema.GroupVersionKind, done outcome, before, after *appsapi.ApplicationStatus) {
+func (r eventRecorder) emit(ctx context.Context, app client.Object, gvk schema.GroupVersionKind, res result, before, after *appsapi.ApplicationStatus) {
 	log := ctrl.LoggerFrom(ctx)
-	for _, o := range occurrences(app.GetNamespace(), done, before, after) {
-		if len(o.note) > maxNote {
-			o.note = o.note[:maxNote]
+	for _, o := range buildEvents(app.GetNamespace(), res, before, after) {
+		if len(o.note) > maxNoteLength {
+			o.note = o.note[:maxNoteLength]
 		}
 		log.Info("Application changed", "reason", o.reason, "note", o.note)
-		r.Eventf(regarding(app, gvk, o.component), nil, o.kind, o.reason, o.action, "%s", o.note)
+		r.Eventf(regarding(app, gvk, o.component), nil, o.eventType, o.reason, o.action, "%s", o.note)
 	}
 }
 

@@ -12,51 +12,51 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-func verdict(status, reason, message string) *appsapi.ApplicationStatus {
+func readyStatus(status, reason, message string) *appsapi.ApplicationStatus {
 	return &appsapi.ApplicationStatus{Conditions: []metav1.Condition{{
 		Type: "Ready", Status: metav1.ConditionStatus(status), Reason: reason, Message: message}}}
 }
 
-func TestOccurrences(t *testing.T) {
+func TestBuildEvents(t *testing.T) {
 	none := &appsapi.ApplicationStatus{}
-	rolling, fine := verdict("False", "Progressing", "rolling out"), verdict("True", "Reconciled", "all well")
-	changed := func(what apply.Change, ids ...desired.ID) outcome {
-		var o outcome
+	rolling, ready := readyStatus("False", "Progressing", "rolling out"), readyStatus("True", "Reconciled", "all well")
+	changed := func(action apply.Action, ids ...desired.ID) result {
+		var o result
 		for _, id := range ids {
-			o.changes = append(o.changes, change{"web", id, what})
+			o.changes = append(o.changes, change{"web", id, action})
 		}
 		return o
 	}
 	cases := map[string]struct {
-		done          outcome
+		res           result
 		before, after *appsapi.ApplicationStatus
 		want          []string
 	}{
 		"first applies": {changed(apply.Created, deploymentID, serviceID), none, rolling, []string{
 			`Normal ComponentCreated Apply: Created Deployment web and Service web of component "web"`}},
-		"became ready":     {outcome{}, rolling, fine, []string{"Normal ComponentReady Rollout: all well"}},
-		"nothing happened": {outcome{}, fine, fine, nil},
-		"an update": {changed(apply.Updated, deploymentID), fine, rolling, []string{
+		"became ready":     {result{}, rolling, ready, []string{"Normal ComponentReady Rollout: all well"}},
+		"nothing happened": {result{}, ready, ready, nil},
+		"an update": {changed(apply.Updated, deploymentID), ready, rolling, []string{
 			`Normal ComponentUpdated Apply: Updated Deployment web of component "web"`}},
-		"a repair is not news": {changed(apply.Repaired, deploymentID), fine, fine, nil},
+		"a repair is not news": {changed(apply.Repaired, deploymentID), ready, ready, nil},
 		"taken over": {changed(apply.Adopted, deploymentID), none, rolling, []string{
 			`Normal ComponentAdopted Adopt: Took over Deployment web as component "web"`}},
-		"removed": {changed(removedChange, serviceID), fine, fine, []string{
+		"removed": {changed(removedChange, serviceID), ready, ready, []string{
 			`Normal ComponentPruned Prune: Deleted Service web of component "web", no longer declared`}},
-		"went bad": {outcome{}, fine, verdict("False", "ComponentDegraded", "it crashes"), []string{
+		"went bad": {result{}, ready, readyStatus("False", "ComponentDegraded", "it crashes"), []string{
 			"Warning ComponentDegraded Reconcile: it crashes"}},
-		"still bad, in other words": {outcome{}, verdict("False", "ComponentDegraded", "it crashes"), verdict("False", "ComponentDegraded", "it hangs"), nil},
-		"suspended":                 {outcome{}, fine, verdict("True", "Suspended", "asleep"), nil},
-		"unseen":                    {outcome{}, fine, verdict("Unknown", "InternalError", "no view"), nil},
-		"a fight": {outcome{fights: []desired.ID{deploymentID}}, fine, fine, []string{
+		"still bad, in other words": {result{}, readyStatus("False", "ComponentDegraded", "it crashes"), readyStatus("False", "ComponentDegraded", "it hangs"), nil},
+		"suspended":                 {result{}, ready, readyStatus("True", "Suspended", "asleep"), nil},
+		"unseen":                    {result{}, ready, readyStatus("Unknown", "InternalError", "no view"), nil},
+		"a fight": {result{newlyContended: []desired.ID{deploymentID}}, ready, ready, []string{
 			"Warning RepairThrottled Repair: Somebody keeps changing Deployment shop/web; it is repaired at most once a second. " +
 				"Find out who: kubectl get deployment web -n shop --show-managed-fields -o yaml"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, o := range occurrences("shop", tc.done, tc.before, tc.after) {
-				got = append(got, fmt.Sprintf("%s %s %s: %s", o.kind, o.reason, o.action, o.note))
+			for _, o := range buildEvents("shop", tc.res, tc.before, tc.after) {
+				got = append(got, fmt.Sprintf("%s %s %s: %s", o.eventType, o.reason, o.action, o.note))
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Error(diff)

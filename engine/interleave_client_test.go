@@ -18,34 +18,34 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/database"
 )
 
-// mistake is an engine that is wrong on purpose, so that a search can show that it would
+// injectedBug is an engine that is wrong on purpose, so that a search can show that it would
 // notice.
-type mistake struct {
-	// blindApply sends applies without uid and resourceVersion.
-	blindApply bool
-	// blindDelete sends deletes without preconditions.
-	blindDelete bool
-	// noLiveRead answers from the cache what was asked of the API server.
-	noLiveRead bool
-	// deaf loses the updates of a kind that the cache sees.
-	deaf string
+type injectedBug struct {
+	// applyWithoutPreconditions sends applies without uid and resourceVersion.
+	applyWithoutPreconditions bool
+	// deleteWithoutPreconditions sends deletes without preconditions.
+	deleteWithoutPreconditions bool
+	// liveReadsFromCache answers from the cache what was asked of the API server.
+	liveReadsFromCache bool
+	// dropUpdatesOf loses the updates of a kind that the cache sees.
+	dropUpdatesOf string
 }
 
-// loss is what becomes of the writes of one reconcile to one kind.
-type loss struct {
+// writeFailure is what becomes of the writes of one reconcile to one kind.
+type writeFailure struct {
 	kind string
-	// lands says that the write is made and only its answer is lost.
-	lands bool
+	// written says that the write is made and only its answer is lost.
+	written bool
 }
 
-var errLost = errors.New("the connection was lost")
+var errConnectionLost = errors.New("the connection was lost")
 
 // modelClient is the client of a manager: it reads what the cache shows and writes to the
 // truth.
 type modelClient struct {
 	client.Client // what is not played must not be called
 	w             *world
-	fails         *loss
+	failure       *writeFailure
 }
 
 func (c *modelClient) Scheme() *runtime.Scheme { return modelScheme }
@@ -55,7 +55,7 @@ func (c *modelClient) Get(_ context.Context, name client.ObjectKey, obj client.O
 	if r.kind == "" {
 		return notFound(ref{"Service", name.Name}) // there are none of this kind
 	}
-	v := c.w.feeds[r.kind].shown[r.name]
+	v := c.w.caches[r.kind].objects[r.name]
 	if v == nil {
 		return notFound(r)
 	}
@@ -63,29 +63,29 @@ func (c *modelClient) Get(_ context.Context, name client.ObjectKey, obj client.O
 	if r.kind == "AppService" || r.kind == "AppStack" {
 		shown = copyOf(shown) // only children are shared
 	}
-	fill(obj, shown)
+	assign(obj, shown)
 	return nil
 }
 
-// fill makes one object what another one is.
-func fill(obj, from client.Object) { reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(from).Elem()) }
+// assign makes one object what another one is.
+func assign(obj, from client.Object) { reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(from).Elem()) }
 
-var modelIndexes = map[string]client.IndexerFunc{indexOwner: ownersOf, indexWorkload: workloadOf}
+var modelIndexes = map[string]client.IndexerFunc{indexOwner: ownerIndexKeys, indexWorkload: workloadIndexKeys}
 
 func (c *modelClient) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	feed := c.w.feeds[itemsOf(list)]
+	feed := c.w.caches[itemKind(list)]
 	if feed == nil {
 		return nil // there are none of this kind
 	}
 	var items []client.Object
-	for _, name := range sortedKeys(feed.shown) {
-		items = append(items, feed.shown[name].cached)
+	for _, name := range sortedKeys(feed.objects) {
+		items = append(items, feed.objects[name].cached)
 	}
 	return fillList(list, items, opts)
 }
 
-// itemsOf is the kind of what a list has.
-func itemsOf(list client.ObjectList) string {
+// itemKind is the kind of what a list has.
+func itemKind(list client.ObjectList) string {
 	return strings.TrimSuffix(reflect.TypeOf(list).Elem().Name(), "List")
 }
 
@@ -98,14 +98,14 @@ func fillList(list client.ObjectList, all []client.Object, opts []client.ListOpt
 		if o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(obj.GetLabels())) {
 			continue
 		}
-		if o.FieldSelector == nil || indexed(obj, o) {
+		if o.FieldSelector == nil || matchesIndex(obj, o) {
 			items = append(items, obj)
 		}
 	}
 	return meta.SetList(list, items)
 }
 
-func indexed(obj client.Object, o client.ListOptions) bool {
+func matchesIndex(obj client.Object, o client.ListOptions) bool {
 	for _, want := range o.FieldSelector.Requirements() {
 		of, found := modelIndexes[want.Field], false
 		for _, value := range of(obj) {
@@ -119,30 +119,30 @@ func indexed(obj client.Object, o client.ListOptions) bool {
 }
 
 // write makes one write, unless it is one that fails.
-func (c *modelClient) write(r ref, obj client.Object, do func() (*version, error)) error {
-	fails := c.fails != nil && c.fails.kind == r.kind
-	if fails && !c.fails.lands {
-		return errLost
+func (c *modelClient) write(r ref, obj client.Object, do func() (*objectVersion, error)) error {
+	failing := c.failure != nil && c.failure.kind == r.kind
+	if failing && !c.failure.written {
+		return errConnectionLost
 	}
 	v, err := do()
 	if err != nil {
 		return err
 	}
-	if fails {
-		return errLost
+	if failing {
+		return errConnectionLost
 	}
 	if v != nil {
 		answer := stripped(v.object)
 		answer.SetManagedFields(v.object.GetManagedFields())
-		fill(obj, answer)
-		c.w.digests.Store(v.number, v.digest)
+		assign(obj, answer)
+		c.w.digests.Store(v.resourceVersion, v.digest)
 	}
 	return nil
 }
 
 func (c *modelClient) Create(_ context.Context, obj client.Object, _ ...client.CreateOption) error {
 	r := ref{kindOf(obj), obj.GetName()}
-	return c.write(r, obj, func() (*version, error) {
+	return c.write(r, obj, func() (*objectVersion, error) {
 		c.w.server.mu.Lock()
 		defer c.w.server.mu.Unlock()
 		return c.w.server.create(r, copyOf(obj))
@@ -157,11 +157,11 @@ func (c *modelClient) Patch(_ context.Context, obj client.Object, patch client.P
 	if err != nil {
 		return err
 	}
-	return c.write(r, obj, func() (*version, error) {
+	return c.write(r, obj, func() (*objectVersion, error) {
 		if patch.Type() != types.ApplyPatchType {
 			return c.w.server.patch(r, patch.Type(), body, o.FieldManager, false)
 		}
-		if c.w.mistake.blindApply {
+		if c.w.bug.applyWithoutPreconditions {
 			body = withoutPreconditions(body)
 		}
 		return c.w.server.apply(r, body, o.FieldManager)
@@ -185,7 +185,7 @@ func withoutPreconditions(body []byte) []byte {
 func (c *modelClient) Delete(_ context.Context, obj client.Object, opts ...client.DeleteOption) error {
 	var o client.DeleteOptions
 	o.ApplyOptions(opts)
-	if c.w.mistake.blindDelete {
+	if c.w.bug.deleteWithoutPreconditions {
 		o.Preconditions = nil
 	}
 	policy := metav1.DeletePropagationBackground
@@ -193,7 +193,7 @@ func (c *modelClient) Delete(_ context.Context, obj client.Object, opts ...clien
 		policy = *o.PropagationPolicy
 	}
 	r := ref{kindOf(obj), obj.GetName()}
-	return c.write(r, obj, func() (*version, error) { return nil, c.w.server.delete(r, o.Preconditions, policy) })
+	return c.write(r, obj, func() (*objectVersion, error) { return nil, c.w.server.delete(r, o.Preconditions, policy) })
 }
 
 func (c *modelClient) Status() client.SubResourceWriter { return modelStatus{c: c} }
@@ -209,7 +209,7 @@ func (s modelStatus) Patch(_ context.Context, obj client.Object, patch client.Pa
 	if err != nil {
 		return err
 	}
-	return s.c.write(ref{"status", r.name}, obj, func() (*version, error) {
+	return s.c.write(ref{"status", r.name}, obj, func() (*objectVersion, error) {
 		return s.c.w.server.patch(r, patch.Type(), body, "", true)
 	})
 }
@@ -221,24 +221,24 @@ type modelReader struct {
 }
 
 func (m modelReader) Get(ctx context.Context, name client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	m.w.reads.Add(1)
-	partial, only := obj.(*metav1.PartialObjectMetadata)
+	m.w.liveReads.Add(1)
+	partial, metadataOnly := obj.(*metav1.PartialObjectMetadata)
 	r := ref{kindOf(obj), name.Name}
-	if only {
+	if metadataOnly {
 		r.kind = partial.GetObjectKind().GroupVersionKind().Kind
 	}
-	if m.w.mistake.noLiveRead && !only {
+	if m.w.bug.liveReadsFromCache && !metadataOnly {
 		return (&modelClient{w: m.w}).Get(ctx, name, obj, opts...)
 	}
 	v := m.w.server.get(r)
-	if m.w.mistake.noLiveRead {
-		v = m.w.feeds[r.kind].shown[r.name]
+	if m.w.bug.liveReadsFromCache {
+		v = m.w.caches[r.kind].objects[r.name]
 	}
 	if v == nil {
 		return notFound(r)
 	}
 	answer := stripped(v.object)
-	if only {
+	if metadataOnly {
 		partial.SetUID(answer.GetUID())
 		partial.SetGeneration(answer.GetGeneration())
 		partial.SetDeletionTimestamp(answer.GetDeletionTimestamp())
@@ -246,7 +246,7 @@ func (m modelReader) Get(ctx context.Context, name client.ObjectKey, obj client.
 		return nil
 	}
 	answer.SetManagedFields(v.object.GetManagedFields())
-	fill(obj, answer)
+	assign(obj, answer)
 	return nil
 }
 
@@ -255,38 +255,38 @@ func (m modelReader) List(_ context.Context, list client.ObjectList, opts ...cli
 	defer m.w.server.mu.Unlock()
 	var items []client.Object
 	for _, v := range m.w.server.sorted() {
-		if v.kind == itemsOf(list) {
+		if v.kind == itemKind(list) {
 			items = append(items, stripped(v.object))
 		}
 	}
 	return fillList(list, items, opts)
 }
 
-// silent tells nobody.
-type silent struct{}
+// discardRecorder tells nobody.
+type discardRecorder struct{}
 
-func (silent) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
+func (discardRecorder) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
 
-// newMind is a reconciler that remembers nothing.
-func newMind[T Object](w *world, kind Kind[T], name string) *reconciler[T] {
+// newModelReconciler is a reconciler that remembers nothing.
+func newModelReconciler[T Object](w *world, kind Kind[T], name string) *reconciler[T] {
 	c, live := &modelClient{w: w}, modelReader{w: w}
 	return &reconciler[T]{
-		kind: kind, gvk: emptyOf(name).GetObjectKind().GroupVersionKind(),
-		client: c, cache: c, live: live, applier: apply.New(c, live, c, w), events: recorder{silent{}}, clock: w,
-		backoff:   &backoff{TypedRateLimiter: tries{}, unreachable: map[request]bool{}},
-		stale:     tries{},
-		ears:      newEars(live, w),
-		written:   newWritten[T](),
-		contents:  newContents(c, live, &contentKey{}),
-		databases: newDatabases(&database.Keeper{}, func(types.NamespacedName) {}),
+		kind: kind, gvk: newEmpty(name).GetObjectKind().GroupVersionKind(),
+		client: c, cache: c, apiReader: live, applier: apply.New(c, live, c, w), events: eventRecorder{discardRecorder{}}, clock: w,
+		backoff:        &backoff{TypedRateLimiter: countingLimiter{}, unreachable: map[request]bool{}},
+		staleBackoff:   countingLimiter{},
+		eventReader:    newEventReader(live, w),
+		ownWrites:      newOwnWrites[T](),
+		configRefs:     newHashCache(c, live, &hmacKey{}),
+		databaseProber: newDatabaseProber(&database.Reconciler{}, func(types.NamespacedName) {}),
 	}
 }
 
-// during makes the writes of one reconcile fail.
-func during(w *world, kind string, f *loss) {
-	c := w.services.client.(*modelClient)
+// setWriteFailure makes the writes of one reconcile fail.
+func setWriteFailure(w *world, kind string, failure *writeFailure) {
+	c := w.serviceReconciler.client.(*modelClient)
 	if kind == "AppStack" {
-		c = w.stacks.client.(*modelClient)
+		c = w.stackReconciler.client.(*modelClient)
 	}
-	c.fails = f
+	c.failure = failure
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// past is what the rules have to know of what was.
-type past struct {
-	created map[string]int      // creates of a child for one life of its owner
-	runs    map[string]int      // of jobs
-	ready   map[string]bool     // which component was ready as which generation has it, since there is that one
-	applied map[types.UID]int64 // the generation that pods were last made from
-	pasts   bool                // somebody has started anew from an old list
+// ruleState is what the rules have to know of what was.
+type ruleState struct {
+	createCounts       map[string]int      // creates of a child for one life of its owner
+	jobRuns            map[string]int      // of jobs
+	readyComponents    map[string]bool     // which component was ready as which generation has it, since there is that one
+	appliedGenerations map[types.UID]int64 // the generation that pods were last made from
+	startedFromOldList bool                // somebody has started anew from an old list
 	// specs of applications by UID and generation. They follow from the edits.
 	specs map[string]client.Object
 
@@ -30,15 +30,17 @@ type past struct {
 	actingGeneration int64
 }
 
-func newPast() past {
-	return past{created: map[string]int{}, runs: map[string]int{}, ready: map[string]bool{}, applied: map[types.UID]int64{}, specs: map[string]client.Object{}}
+func newRuleState() ruleState {
+	return ruleState{createCounts: map[string]int{}, jobRuns: map[string]int{}, readyComponents: map[string]bool{}, appliedGenerations: map[types.UID]int64{}, specs: map[string]client.Object{}}
 }
 
-func (h *past) clone() past {
-	return past{maps.Clone(h.created), maps.Clone(h.runs), maps.Clone(h.ready), maps.Clone(h.applied), h.pasts, maps.Clone(h.specs), "", 0}
+func (h *ruleState) clone() ruleState {
+	return ruleState{maps.Clone(h.createCounts), maps.Clone(h.jobRuns), maps.Clone(h.readyComponents), maps.Clone(h.appliedGenerations), h.startedFromOldList, maps.Clone(h.specs), "", 0}
 }
 
-func (h *past) text() string { return fmt.Sprint(h.created, h.runs, h.ready, h.applied, h.pasts) }
+func (h *ruleState) text() string {
+	return fmt.Sprint(h.createCounts, h.jobRuns, h.readyComponents, h.appliedGenerations, h.startedFromOldList)
+}
 
 func specKey(uid types.UID, generation int64) string { return fmt.Sprintf("%s@%d", uid, generation) }
 
@@ -54,28 +56,28 @@ func componentsOf(obj client.Object) []Component {
 	return serviceKind.Components(obj.(*appsapi.AppService))
 }
 
-// judge looks at every change before it is made. Those of the operator have to follow the
+// checkRules looks at every change before it is made. Those of the operator have to follow the
 // rules.
-func (w *world) judge(verb string, before, after client.Object) {
+func (w *world) checkRules(verb string, before, after client.Object) {
 	if isApplication(after) && verb != "delete" {
 		w.specs[specKey(after.GetUID(), after.GetGeneration())] = after
 	}
-	if w.acting == (ref{}) || w.violated != "" {
+	if w.reconciling == (ref{}) || w.violation != "" {
 		return
 	}
-	rules := []func(string, client.Object, client.Object) string{w.onlyOurs, w.createdOnce, w.notWanted, w.noReturn, w.inOrder, w.readyMeansReady}
+	rules := []func(string, client.Object, client.Object) string{w.onlyOwnObjects, w.createdOnce, w.desiredNotDeleted, w.neverOlderGeneration, w.dependencyOrder, w.readyMeansReady}
 	for _, rule := range rules {
-		if broken := rule(verb, before, after); broken != "" {
-			w.violated = fmt.Sprintf("%s %s by %s: %s", verb, ref{kindOf(after), after.GetName()}, w.acting, broken)
+		if violation := rule(verb, before, after); violation != "" {
+			w.violation = fmt.Sprintf("%s %s by %s: %s", verb, ref{kindOf(after), after.GetName()}, w.reconciling, violation)
 			return
 		}
 	}
 }
 
-// onlyOurs: nothing is written that is somebody else's.
-func (w *world) onlyOurs(verb string, before, after client.Object) string {
+// onlyOwnObjects: nothing is written that is somebody else's.
+func (w *world) onlyOwnObjects(verb string, before, after client.Object) string {
 	if isApplication(after) {
-		if verb == "delete" || (ref{kindOf(after), after.GetName()}) != w.acting {
+		if verb == "delete" || (ref{kindOf(after), after.GetName()}) != w.reconciling {
 			return "it is not its own"
 		}
 		return ""
@@ -102,24 +104,24 @@ func (w *world) createdOnce(verb string, _, after client.Object) string {
 		return ""
 	}
 	key := fmt.Sprint(ref{kindOf(after), after.GetName()}, " for ", w.actingUID)
-	w.created[key]++
-	owner := w.server.objects[w.acting]
-	alive := owner != nil && owner.uid() == w.actingUID && !owner.deleting()
-	if w.created[key] > 1 && !w.in.again && (alive || !w.pasts) {
-		return fmt.Sprintf("that is number %d", w.created[key])
+	w.createCounts[key]++
+	owner := w.server.objects[w.reconciling]
+	ownerExists := owner != nil && owner.uid() == w.actingUID && !owner.deleting()
+	if w.createCounts[key] > 1 && !w.scenario.allowsRecreate && (ownerExists || !w.startedFromOldList) {
+		return fmt.Sprintf("that is number %d", w.createCounts[key])
 	}
 	return ""
 }
 
-// notWanted: what the spec wants is not deleted.
-func (w *world) notWanted(verb string, _, after client.Object) string {
-	owner := w.server.objects[w.acting]
+// desiredNotDeleted: what the spec wants is not deleted.
+func (w *world) desiredNotDeleted(verb string, _, after client.Object) string {
+	owner := w.server.objects[w.reconciling]
 	if verb != "delete" || owner == nil || owner.uid() != w.actingUID || owner.deleting() {
 		return ""
 	}
 	gvk := owner.object.GetObjectKind().GroupVersionKind()
 	o := desired.Owner{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: modelNamespace, Name: owner.name, UID: owner.uid()}
-	for _, c := range desired.For(o, componentsOf(owner.object), desired.Known{}) {
+	for _, c := range desired.Build(o, componentsOf(owner.object), desired.ClusterState{}) {
 		for _, child := range c.Children {
 			if child.Kind.Kind == kindOf(after) && child.Name == after.GetName() {
 				return "the spec wants it"
@@ -129,8 +131,8 @@ func (w *world) notWanted(verb string, _, after client.Object) string {
 	return ""
 }
 
-// podsOf are what a workload makes pods of.
-func podsOf(obj client.Object) *corev1.PodTemplateSpec {
+// podTemplateOf are what a workload makes pods of.
+func podTemplateOf(obj client.Object) *corev1.PodTemplateSpec {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
 		return &o.Spec.Template
@@ -140,57 +142,57 @@ func podsOf(obj client.Object) *corev1.PodTemplateSpec {
 	return nil
 }
 
-func imageOfComponent(c Component) string {
+func componentImage(c Component) string {
 	if c.Job != nil {
 		return c.Job.Image
 	}
 	return c.Service.Image
 }
 
-// inOrder: pods are made and replaced when everything that they depend on is ready, as the
+// dependencyOrder: pods are made and replaced when everything that they depend on is ready, as the
 // spec that asks for these pods has it.
-func (w *world) inOrder(verb string, before, after client.Object) string {
-	template := podsOf(after)
-	if template == nil || verb == "delete" || verb == "update" && imageOf(podsOf(before)) == imageOf(template) {
+func (w *world) dependencyOrder(verb string, before, after client.Object) string {
+	template := podTemplateOf(after)
+	if template == nil || verb == "delete" || verb == "update" && imageOf(podTemplateOf(before)) == imageOf(template) {
 		return ""
 	}
 	// Of those who ask for these pods the last one counts: the same may come again.
 	var last client.Object
-	var needs []string
+	var dependsOn []string
 	for _, spec := range w.specs {
 		if spec.GetUID() != w.actingUID || last != nil && last.GetGeneration() > spec.GetGeneration() {
 			continue
 		}
 		for _, c := range componentsOf(spec) {
-			if c.Name == after.GetLabels()[appsapi.LabelComponent] && imageOfComponent(c) == imageOf(template) {
-				last, needs = spec, c.DependsOn
+			if c.Name == after.GetLabels()[appsapi.LabelComponent] && componentImage(c) == imageOf(template) {
+				last, dependsOn = spec, c.DependsOn
 			}
 		}
 	}
 	if last == nil {
 		return "no spec asks for " + imageOf(template)
 	}
-	return w.notReady(last, needs)
+	return w.firstNotReady(last, dependsOn)
 }
 
-// noReturn: pods of a spec are not replaced by those of an earlier one, however old what was
+// neverOlderGeneration: pods of a spec are not replaced by those of an earlier one, however old what was
 // read is.
-func (w *world) noReturn(verb string, before, after client.Object) string {
-	if podsOf(after) == nil || verb == "delete" || verb == "update" && imageOf(podsOf(before)) == imageOf(podsOf(after)) {
+func (w *world) neverOlderGeneration(verb string, before, after client.Object) string {
+	if podTemplateOf(after) == nil || verb == "delete" || verb == "update" && imageOf(podTemplateOf(before)) == imageOf(podTemplateOf(after)) {
 		return ""
 	}
-	if last := w.applied[after.GetUID()]; w.actingGeneration < last {
+	if last := w.appliedGenerations[after.GetUID()]; w.actingGeneration < last {
 		return fmt.Sprintf("generation %d goes over generation %d", w.actingGeneration, last)
 	}
-	w.applied[after.GetUID()] = w.actingGeneration
+	w.appliedGenerations[after.GetUID()] = w.actingGeneration
 	return ""
 }
 
 // markReady notes which components are ready as which generations have them.
 func (w *world) markReady() {
 	for _, v := range w.server.objects {
-		owner, have := metav1.GetControllerOfNoCopy(v.object), w.pods[v.uid()]
-		if owner == nil || !have.ready {
+		owner, current := metav1.GetControllerOfNoCopy(v.object), w.pods[v.uid()]
+		if owner == nil || !current.ready {
 			continue
 		}
 		for key, spec := range w.specs {
@@ -198,18 +200,18 @@ func (w *world) markReady() {
 				continue
 			}
 			for _, c := range componentsOf(spec) {
-				if c.Name == v.object.GetLabels()[appsapi.LabelComponent] && imageOfComponent(c) == have.image {
-					w.ready[key+"/"+c.Name] = true
+				if c.Name == v.object.GetLabels()[appsapi.LabelComponent] && componentImage(c) == current.image {
+					w.readyComponents[key+"/"+c.Name] = true
 				}
 			}
 		}
 	}
 }
 
-// notReady names the first of some components that was not ready since there is a spec.
-func (w *world) notReady(spec client.Object, names []string) string {
+// firstNotReady names the first of some components that was not ready since there is a spec.
+func (w *world) firstNotReady(spec client.Object, names []string) string {
 	for _, name := range names {
-		if !w.ready[specKey(spec.GetUID(), spec.GetGeneration())+"/"+name] {
+		if !w.readyComponents[specKey(spec.GetUID(), spec.GetGeneration())+"/"+name] {
 			return fmt.Sprintf("%q was not ready as generation %d has it", name, spec.GetGeneration())
 		}
 	}
@@ -222,9 +224,9 @@ func (w *world) readyMeansReady(verb string, before, after client.Object) string
 	if !ok || verb != "update" {
 		return ""
 	}
-	was := meta.FindStatusCondition(before.(Object).ApplicationStatus().Conditions, appsapi.ConditionReady)
+	previous := meta.FindStatusCondition(before.(Object).ApplicationStatus().Conditions, appsapi.ConditionReady)
 	c := meta.FindStatusCondition(app.ApplicationStatus().Conditions, appsapi.ConditionReady)
-	if c == nil || c.Status != metav1.ConditionTrue || was != nil && was.Status == c.Status && was.ObservedGeneration == c.ObservedGeneration {
+	if c == nil || c.Status != metav1.ConditionTrue || previous != nil && previous.Status == c.Status && previous.ObservedGeneration == c.ObservedGeneration {
 		return "" // nothing new is said
 	}
 	spec := w.specs[specKey(app.GetUID(), c.ObservedGeneration)]
@@ -235,5 +237,5 @@ func (w *world) readyMeansReady(verb string, before, after client.Object) string
 	for _, component := range componentsOf(spec) {
 		names = append(names, component.Name)
 	}
-	return w.notReady(spec, names)
+	return w.firstNotReady(spec, names)
 }

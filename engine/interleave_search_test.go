@@ -43,37 +43,37 @@ func pathText(path []step) string {
 
 // search visits the states of one input.
 type search struct {
-	in      *input
-	budget  budget
-	mistake mistake
-	rng     *rand.Rand
+	scenario *scenario
+	budget   budget
+	bug      injectedBug
+	rng      *rand.Rand
 
-	visited     map[[32]byte]bool
-	states      int // that were visited
-	transitions int
-	depth       int
-	walks, long int // all, and those that were deep
-	settled     int
-	// end is the one state that everything has to come to, and by which way it was found.
-	end     string
-	endPath []step
+	visited          map[[32]byte]bool
+	states           int // that were visited
+	transitions      int
+	depth            int
+	walks, longWalks int // all, and those that were deep
+	converged        int
+	// finalState is the one state that everything has to come to, and by which way it was found.
+	finalState     string
+	finalStatePath []step
 }
 
-// found is a rule that was broken.
-type found struct {
-	path []step
-	what string
+// ruleViolation is a rule that was broken.
+type ruleViolation struct {
+	path    []step
+	message string
 }
 
-func (f *found) Error() string { return f.what }
+func (f *ruleViolation) Error() string { return f.message }
 
-func newSearch(in *input, b budget, seed uint64, wrong mistake) *search {
-	return &search{in: in, budget: b, mistake: wrong, rng: rand.New(rand.NewPCG(seed, 8)), visited: map[[32]byte]bool{}}
+func newSearch(in *scenario, b budget, seed uint64, bug injectedBug) *search {
+	return &search{scenario: in, budget: b, bug: bug, rng: rand.New(rand.NewPCG(seed, 8)), visited: map[[32]byte]bool{}}
 }
 
-// visit says whether a state is new.
-func (s *search) visit(w *world) bool {
-	key := w.key()
+// markVisited says whether a state is new.
+func (s *search) markVisited(w *world) bool {
+	key := w.stateKey()
 	if s.visited[key] {
 		return false
 	}
@@ -84,50 +84,50 @@ func (s *search) visit(w *world) bool {
 
 func (s *search) String() string {
 	return fmt.Sprintf("%d states, %d transitions, depth %d, %d of %d walks of %d steps and more, %d times at rest",
-		s.states, s.transitions, s.depth, s.long, s.walks, deep, s.settled)
+		s.states, s.transitions, s.depth, s.longWalks, s.walks, longWalkSteps, s.converged)
 }
 
 // add sums up.
 func (s *search) add(o *search) {
 	s.states, s.transitions, s.depth = s.states+o.states, s.transitions+o.transitions, max(s.depth, o.depth)
-	s.walks, s.long, s.settled = s.walks+o.walks, s.long+o.long, s.settled+o.settled
+	s.walks, s.longWalks, s.converged = s.walks+o.walks, s.longWalks+o.longWalks, s.converged+o.converged
 }
 
-// next makes a step from a state, which stays as it is.
-func (s *search) next(w *world, n *node, st step) (*world, *node, error) {
-	after, at := w.clone(), &node{n, st, n.depth + 1}
-	after.do(st)
+// takeStep makes a step from a state, which stays as it is.
+func (s *search) takeStep(w *world, n *node, st step) (*world, *node, error) {
+	after, child := w.clone(), &node{n, st, n.depth + 1}
+	after.doStep(st)
 	s.transitions++
-	s.depth = max(s.depth, at.depth)
-	if after.violated != "" {
-		return nil, nil, &found{at.path(), after.violated}
+	s.depth = max(s.depth, child.depth)
+	if after.violation != "" {
+		return nil, nil, &ruleViolation{child.path(), after.violation}
 	}
-	return after, at, nil
+	return after, child, nil
 }
 
-// breadth visits all states that few steps lead to, until it has seen enough, and from some
+// breadthFirst visits all states that few steps lead to, until it has seen enough, and from some
 // of them lets everything come to rest.
-func (s *search) breadth(states, settleEvery int) error {
-	type open struct {
+func (s *search) breadthFirst(states, convergeEvery int) error {
+	type frontierItem struct {
 		w *world
 		n *node
 	}
-	first := newWorld(s.in, s.budget, s.mistake)
-	s.visit(first)
-	for queue := []open{{first, &node{}}}; len(queue) > 0 && s.states < states; {
+	first := newWorld(s.scenario, s.budget, s.bug)
+	s.markVisited(first)
+	for queue := []frontierItem{{first, &node{}}}; len(queue) > 0 && s.states < states; {
 		o := queue[0]
-		queue[0], queue = open{}, queue[1:]
-		for _, st := range o.w.steps() {
-			w, n, err := s.next(o.w, o.n, st)
+		queue[0], queue = frontierItem{}, queue[1:]
+		for _, st := range o.w.enabledSteps() {
+			w, n, err := s.takeStep(o.w, o.n, st)
 			if err != nil {
 				return err
 			}
-			if !s.visit(w) {
+			if !s.markVisited(w) {
 				continue
 			}
-			queue = append(queue, open{w, n})
-			if s.states%settleEvery == 0 {
-				if err := s.settle(w, n); err != nil {
+			queue = append(queue, frontierItem{w, n})
+			if s.states%convergeEvery == 0 {
+				if err := s.converge(w, n); err != nil {
 					return err
 				}
 			}
@@ -138,29 +138,29 @@ func (s *search) breadth(states, settleEvery int) error {
 
 // walk makes steps by chance, as many as it is told if there are that many, and then lets
 // everything come to rest.
-func (s *search) walk(b budget, most int) error {
-	w, n := newWorld(s.in, b, s.mistake), &node{}
-	for n.depth < most {
-		steps := w.steps()
+func (s *search) walk(b budget, maxSteps int) error {
+	w, n := newWorld(s.scenario, b, s.bug), &node{}
+	for n.depth < maxSteps {
+		steps := w.enabledSteps()
 		if len(steps) == 0 {
 			break
 		}
 		var err error
-		if w, n, err = s.next(w, n, s.choose(steps)); err != nil {
+		if w, n, err = s.takeStep(w, n, s.chooseStep(steps)); err != nil {
 			return err
 		}
-		s.visit(w)
+		s.markVisited(w)
 	}
 	s.walks++
-	if n.depth >= deep {
-		s.long++
+	if n.depth >= longWalkSteps {
+		s.longWalks++
 	}
-	return s.settle(w, n)
+	return s.converge(w, n)
 }
 
-// choose takes trouble rarely, and does not hurry with what people do: in between there
+// chooseStep takes trouble rarely, and does not hurry with what people do: in between there
 // has to be something that they meet.
-func (s *search) choose(steps []step) step {
+func (s *search) chooseStep(steps []step) step {
 	weight := func(st step) int {
 		switch st.verb {
 		case "see", "hear", "play", "collect", "reconcile":
@@ -172,67 +172,67 @@ func (s *search) choose(steps []step) step {
 		}
 		return 1
 	}
-	all := 0
+	total := 0
 	for _, st := range steps {
-		all += weight(st)
+		total += weight(st)
 	}
-	at := s.rng.IntN(all)
+	pick := s.rng.IntN(total)
 	for _, st := range steps {
-		if at -= weight(st); at < 0 {
+		if pick -= weight(st); pick < 0 {
 			return st
 		}
 	}
 	panic("unreachable")
 }
 
-// patienceAtEnd is after how many steps without trouble everything must have come to rest.
-const patienceAtEnd = 500
+// maxConvergeSteps is after how many steps without trouble everything must have come to rest.
+const maxConvergeSteps = 500
 
-// settle makes what is to be done by itself, one after the other, and looks at the end.
-func (s *search) settle(w *world, n *node) error {
+// converge makes what is to be done by itself, one after the other, and looks at the end.
+func (s *search) converge(w *world, n *node) error {
 	w = w.clone()
 	w.budget = budget{}
-	for range patienceAtEnd {
-		steps := w.steps()
+	for range maxConvergeSteps {
+		steps := w.enabledSteps()
 		if len(steps) == 0 {
-			s.settled++
-			return s.compare(w, n)
+			s.converged++
+			return s.checkFinalState(w, n)
 		}
 		var err error
-		if w, n, err = s.next(w, n, steps[0]); err != nil {
+		if w, n, err = s.takeStep(w, n, steps[0]); err != nil {
 			return err
 		}
 	}
-	return &found{n.path(), fmt.Sprintf("it does not come to rest within %d steps, last: %v", patienceAtEnd, w.failed)}
+	return &ruleViolation{n.path(), fmt.Sprintf("it does not come to rest within %d steps, last: %v", maxConvergeSteps, w.lastErr)}
 }
 
-// compare holds an end against what it must be, and against the first end that was found.
-func (s *search) compare(w *world, n *node) error {
-	if w.edits < len(s.in.edits) {
-		return &found{n.path(), fmt.Sprintf("edit %q never becomes possible", s.in.edits[w.edits].what)}
+// checkFinalState holds an end against what it must be, and against the first end that was found.
+func (s *search) checkFinalState(w *world, n *node) error {
+	if w.editsDone < len(s.scenario.edits) {
+		return &ruleViolation{n.path(), fmt.Sprintf("edit %q never becomes possible", s.scenario.edits[w.editsDone].name)}
 	}
-	if why := w.unfinished(); why != "" {
-		return &found{n.path(), "at rest, " + why}
+	if reason := w.notConverged(); reason != "" {
+		return &ruleViolation{n.path(), "at rest, " + reason}
 	}
-	end := w.endText()
-	if s.end == "" {
-		s.end, s.endPath = end, n.path()
+	finalState := w.finalStateText()
+	if s.finalState == "" {
+		s.finalState, s.finalStatePath = finalState, n.path()
 	}
-	if end != s.end {
-		return &found{n.path(), "two ends, the other by " + pathText(s.endPath) + "\n" + cmp.Diff(s.end, end)}
+	if finalState != s.finalState {
+		return &ruleViolation{n.path(), "two ends, the other by " + pathText(s.finalStatePath) + "\n" + cmp.Diff(s.finalState, finalState)}
 	}
 	return nil
 }
 
-// unfinished is what is wrong with a world at rest.
-func (w *world) unfinished() string {
+// notConverged is what is wrong with a world at rest.
+func (w *world) notConverged() string {
 	for _, v := range w.server.sorted() {
 		if v.deleting() {
 			return fmt.Sprintf("%s is still being deleted", v.ref)
 		}
 		if owner := metav1.GetControllerOfNoCopy(v.object); owner != nil {
-			above := w.server.objects[ref{owner.Kind, owner.Name}]
-			if above == nil || above.uid() != owner.UID {
+			ownerVersion := w.server.objects[ref{owner.Kind, owner.Name}]
+			if ownerVersion == nil || ownerVersion.uid() != owner.UID {
 				return fmt.Sprintf("%s belongs to nobody", v.ref)
 			}
 		}
@@ -248,9 +248,9 @@ func (w *world) unfinished() string {
 	return ""
 }
 
-// endText is the truth without what may differ: names that the server gives, how often
+// finalStateText is the truth without what may differ: names that the server gives, how often
 // something was written, and what is remembered of specs that came and went unseen.
-func (w *world) endText() string {
+func (w *world) finalStateText() string {
 	uids := []string{}
 	for _, v := range w.server.sorted() {
 		uids = append(uids, string(v.uid()), v.String())
@@ -258,7 +258,7 @@ func (w *world) endText() string {
 	names := strings.NewReplacer(uids...)
 	var b strings.Builder
 	for _, v := range w.server.sorted() {
-		if w.remembered(v) {
+		if w.isOfEarlierSpec(v) {
 			continue
 		}
 		obj := copyOf(v.object)
@@ -270,10 +270,10 @@ func (w *world) endText() string {
 			o.Status.ObservedGeneration -= generation
 			o.Status.HealthyRevision = fmt.Sprint(o.Status.HealthyRevision == o.Status.CurrentRevision)
 			o.Status.CurrentRevision = ""
-			forgetGenerations(o.Status.Conditions, generation)
+			clearGenerations(o.Status.Conditions, generation)
 		case *appsapi.AppService:
 			o.Status.ObservedGeneration -= generation
-			forgetGenerations(o.Status.Conditions, generation)
+			clearGenerations(o.Status.Conditions, generation)
 		case *appsv1.Deployment:
 			o.Status.ObservedGeneration -= generation
 		case *appsv1.ControllerRevision:
@@ -285,7 +285,7 @@ func (w *world) endText() string {
 	return b.String()
 }
 
-func forgetGenerations(conditions []metav1.Condition, generation int64) {
+func clearGenerations(conditions []metav1.Condition, generation int64) {
 	for i := range conditions {
 		conditions[i].ObservedGeneration -= generation
 		conditions[i].LastTransitionTime = metav1.Time{}
@@ -300,8 +300,8 @@ func marshal(obj client.Object) string {
 	return string(content)
 }
 
-// remembered says whether an object is of a spec that is not the current one.
-func (w *world) remembered(v *version) bool {
+// isOfEarlierSpec says whether an object is of a spec that is not the current one.
+func (w *world) isOfEarlierSpec(v *objectVersion) bool {
 	owner := metav1.GetControllerOfNoCopy(v.object)
 	if owner == nil {
 		return false

@@ -40,30 +40,30 @@ const modelNamespace = "shop"
 // passes must not make equal states different.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// numbers gives out resourceVersions. They are never given out twice in a search, also not
+// lastResourceVersion gives out resourceVersions. They are never given out twice in a search, also not
 // in branches that know nothing of each other, so that one tells what it is about.
-var numbers atomic.Int64
+var lastResourceVersion atomic.Int64
 
-func init() { numbers.Store(1000) }
+func init() { lastResourceVersion.Store(1000) }
 
 // ref is an object in the model.
 type ref struct{ kind, name string }
 
 func (r ref) String() string { return r.kind + "/" + r.name }
 
-// version is an object as it was at some moment. It is never changed.
-type version struct {
+// objectVersion is an object as it was at some moment. It is never changed.
+type objectVersion struct {
 	ref
-	object client.Object
-	cached client.Object // as caches keep it
-	number int64
-	digest string // of the content, without number and times
-	gone   bool   // this is how it looked last
+	object          client.Object
+	cached          client.Object // as caches keep it
+	resourceVersion int64
+	digest          string // of the content, without number and times
+	deleted         bool   // this is how it looked last
 }
 
-func (v *version) uid() types.UID { return v.object.GetUID() }
+func (v *objectVersion) uid() types.UID { return v.object.GetUID() }
 
-func (v *version) deleting() bool { return v.object.GetDeletionTimestamp() != nil }
+func (v *objectVersion) deleting() bool { return v.object.GetDeletionTimestamp() != nil }
 
 // modelKinds are the kinds that the model has, in the order in which steps are tried.
 var modelKinds = []struct {
@@ -100,7 +100,7 @@ func kindOf(obj client.Object) string {
 	return ""
 }
 
-func emptyOf(kind string) client.Object {
+func newEmpty(kind string) client.Object {
 	for _, k := range modelKinds {
 		if k.name == kind {
 			obj := k.empty()
@@ -115,32 +115,32 @@ func copyOf(obj client.Object) client.Object { return obj.DeepCopyObject().(clie
 
 // server is the truth.
 type server struct {
-	mu      sync.Mutex
-	objects map[ref]*version
-	lives   map[ref]int // how many objects there were of a name
-	// news are the changes since the last step, in order.
-	news []*version
-	// judge is told of every change before it is made.
-	judge func(verb string, before, after client.Object)
+	mu           sync.Mutex
+	objects      map[ref]*objectVersion
+	incarnations map[ref]int // how many objects there were of a name
+	// changes are the changes since the last step, in order.
+	changes []*objectVersion
+	// onChange is told of every change before it is made.
+	onChange func(verb string, before, after client.Object)
 }
 
 func newServer() *server {
-	return &server{objects: map[ref]*version{}, lives: map[ref]int{}}
+	return &server{objects: map[ref]*objectVersion{}, incarnations: map[ref]int{}}
 }
 
 func (s *server) clone() *server {
-	return &server{objects: maps.Clone(s.objects), lives: maps.Clone(s.lives)}
+	return &server{objects: maps.Clone(s.objects), incarnations: maps.Clone(s.incarnations)}
 }
 
-func (s *server) get(r ref) *version {
+func (s *server) get(r ref) *objectVersion {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.objects[r]
 }
 
 // sorted are all objects in a fixed order.
-func (s *server) sorted() []*version {
-	return slices.SortedFunc(maps.Values(s.objects), func(a, b *version) int { return compareRefs(a.ref, b.ref) })
+func (s *server) sorted() []*objectVersion {
+	return slices.SortedFunc(maps.Values(s.objects), func(a, b *objectVersion) int { return compareRefs(a.ref, b.ref) })
 }
 
 func compareRefs(a, b ref) int {
@@ -166,24 +166,24 @@ func kindIndex(kind string) int {
 }
 
 func resourceOf(r ref) schema.GroupResource {
-	return schema.GroupResource{Group: emptyOf(r.kind).GetObjectKind().GroupVersionKind().Group, Resource: r.kind}
+	return schema.GroupResource{Group: newEmpty(r.kind).GetObjectKind().GroupVersionKind().Group, Resource: r.kind}
 }
 
 func notFound(r ref) error { return apierrors.NewNotFound(resourceOf(r), r.name) }
 
-func conflictOf(r ref, why string, args ...any) error {
-	return apierrors.NewConflict(resourceOf(r), r.name, fmt.Errorf(why, args...))
+func newConflict(r ref, format string, args ...any) error {
+	return apierrors.NewConflict(resourceOf(r), r.name, fmt.Errorf(format, args...))
 }
 
 // create stores a new object. The caller holds the lock.
-func (s *server) create(r ref, obj client.Object) (*version, error) {
+func (s *server) create(r ref, obj client.Object) (*objectVersion, error) {
 	if s.objects[r] != nil {
 		return nil, apierrors.NewAlreadyExists(resourceOf(r), r.name)
 	}
-	s.lives[r]++
+	s.incarnations[r]++
 	obj.SetNamespace(modelNamespace)
 	obj.SetName(r.name)
-	obj.SetUID(types.UID(fmt.Sprintf("%s#%d", r, s.lives[r])))
+	obj.SetUID(types.UID(fmt.Sprintf("%s#%d", r, s.incarnations[r])))
 	obj.SetCreationTimestamp(metav1.NewTime(epoch))
 	obj.SetDeletionTimestamp(nil)
 	if hasGeneration(obj) {
@@ -192,31 +192,31 @@ func (s *server) create(r ref, obj client.Object) (*version, error) {
 	if d, ok := obj.(*appsv1.Deployment); ok && d.Spec.Replicas == nil {
 		d.Spec.Replicas = new(int32(1))
 	}
-	s.tell("create", nil, obj)
+	s.notify("create", nil, obj)
 	return s.store(r, obj), nil
 }
 
-func (s *server) tell(verb string, before, after client.Object) {
-	if s.judge != nil {
-		s.judge(verb, before, after)
+func (s *server) notify(verb string, before, after client.Object) {
+	if s.onChange != nil {
+		s.onChange(verb, before, after)
 	}
 }
 
 // update replaces what is there, if that changes anything, and lets it go when it was only
 // kept by finalizers. The caller holds the lock.
-func (s *server) update(before *version, obj client.Object) *version {
+func (s *server) update(before *objectVersion, obj client.Object) *objectVersion {
 	obj.SetUID(before.uid())
 	obj.SetCreationTimestamp(before.object.GetCreationTimestamp())
 	obj.SetDeletionTimestamp(before.object.GetDeletionTimestamp())
 	obj.SetGeneration(before.object.GetGeneration())
 	obj.SetResourceVersion(before.object.GetResourceVersion())
-	if meansMore(before.object, obj) {
+	if bumpsGeneration(before.object, obj) {
 		obj.SetGeneration(obj.GetGeneration() + 1)
 	}
 	if digestOf(obj) == before.digest {
 		return before
 	}
-	s.tell("update", before.object, obj)
+	s.notify("update", before.object, obj)
 	if before.deleting() && len(obj.GetFinalizers()) == 0 {
 		return s.remove(before)
 	}
@@ -224,25 +224,25 @@ func (s *server) update(before *version, obj client.Object) *version {
 }
 
 // remove ends an object. The caller holds the lock.
-func (s *server) remove(before *version) *version {
-	last := newVersion(before.ref, copyOf(before.object))
-	last.gone = true
+func (s *server) remove(before *objectVersion) *objectVersion {
+	last := newObjectVersion(before.ref, copyOf(before.object))
+	last.deleted = true
 	delete(s.objects, before.ref)
-	s.news = append(s.news, last)
+	s.changes = append(s.changes, last)
 	return last
 }
 
-func (s *server) store(r ref, obj client.Object) *version {
-	v := newVersion(r, obj)
+func (s *server) store(r ref, obj client.Object) *objectVersion {
+	v := newObjectVersion(r, obj)
 	s.objects[r] = v
-	s.news = append(s.news, v)
+	s.changes = append(s.changes, v)
 	return v
 }
 
-func newVersion(r ref, obj client.Object) *version {
-	obj.GetObjectKind().SetGroupVersionKind(emptyOf(r.kind).GetObjectKind().GroupVersionKind())
-	v := &version{ref: r, object: obj, number: numbers.Add(1), digest: digestOf(obj)}
-	obj.SetResourceVersion(strconv.FormatInt(v.number, 10))
+func newObjectVersion(r ref, obj client.Object) *objectVersion {
+	obj.GetObjectKind().SetGroupVersionKind(newEmpty(r.kind).GetObjectKind().GroupVersionKind())
+	v := &objectVersion{ref: r, object: obj, resourceVersion: lastResourceVersion.Add(1), digest: digestOf(obj)}
+	obj.SetResourceVersion(strconv.FormatInt(v.resourceVersion, 10))
 	v.cached = stripped(obj)
 	if revision, ok := v.cached.(*appsv1.ControllerRevision); ok {
 		revision.Data.Raw = nil
@@ -258,18 +258,18 @@ func stripped(obj client.Object) client.Object {
 	return out
 }
 
-var times = regexp.MustCompile(`"(lastTransitionTime|time)":"[^"]*"`)
+var timestampPattern = regexp.MustCompile(`"(lastTransitionTime|time)":"[^"]*"`)
 
 // digestOf is equal for objects that differ in nothing but resourceVersion and times.
 func digestOf(obj client.Object) string {
-	number := obj.GetResourceVersion()
+	resourceVersion := obj.GetResourceVersion()
 	obj.SetResourceVersion("")
 	content, err := json.Marshal(obj)
-	obj.SetResourceVersion(number)
+	obj.SetResourceVersion(resourceVersion)
 	if err != nil {
 		panic(err)
 	}
-	sum := sha256.Sum256(times.ReplaceAll(content, nil))
+	sum := sha256.Sum256(timestampPattern.ReplaceAll(content, nil))
 	return string(sum[:12])
 }
 
@@ -281,9 +281,9 @@ func hasGeneration(obj client.Object) bool {
 	return true
 }
 
-// meansMore says whether a change makes another generation: one of the spec, and of a
+// bumpsGeneration says whether a change makes another generation: one of the spec, and of a
 // Deployment also one of the annotations.
-func meansMore(before, after client.Object) bool {
+func bumpsGeneration(before, after client.Object) bool {
 	switch b := before.(type) {
 	case *appsv1.Deployment:
 		a := after.(*appsv1.Deployment)
@@ -299,35 +299,35 @@ func meansMore(before, after client.Object) bool {
 }
 
 // delete ends an object, or marks it when something keeps it.
-func (s *server) delete(r ref, want *metav1.Preconditions, policy metav1.DeletionPropagation) error {
+func (s *server) delete(r ref, preconditions *metav1.Preconditions, policy metav1.DeletionPropagation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.objects[r]
 	if before == nil {
 		return notFound(r)
 	}
-	if want != nil && want.UID != nil && *want.UID != before.uid() {
-		return conflictOf(r, "the UID in the precondition (%s) does not match the UID in record (%s)", *want.UID, before.uid())
+	if preconditions != nil && preconditions.UID != nil && *preconditions.UID != before.uid() {
+		return newConflict(r, "the UID in the precondition (%s) does not match the UID in record (%s)", *preconditions.UID, before.uid())
 	}
-	if want != nil && want.ResourceVersion != nil && *want.ResourceVersion != before.object.GetResourceVersion() {
-		return conflictOf(r, "the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record", *want.ResourceVersion)
+	if preconditions != nil && preconditions.ResourceVersion != nil && *preconditions.ResourceVersion != before.object.GetResourceVersion() {
+		return newConflict(r, "the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record", *preconditions.ResourceVersion)
 	}
 	obj := copyOf(before.object)
-	s.tell("delete", before.object, obj)
-	keep := slices.DeleteFunc(obj.GetFinalizers(), func(f string) bool {
+	s.notify("delete", before.object, obj)
+	finalizers := slices.DeleteFunc(obj.GetFinalizers(), func(f string) bool {
 		return f == metav1.FinalizerDeleteDependents || f == metav1.FinalizerOrphanDependents
 	})
 	switch policy {
 	case metav1.DeletePropagationForeground:
-		keep = append(keep, metav1.FinalizerDeleteDependents)
+		finalizers = append(finalizers, metav1.FinalizerDeleteDependents)
 	case metav1.DeletePropagationOrphan:
-		keep = append(keep, metav1.FinalizerOrphanDependents)
+		finalizers = append(finalizers, metav1.FinalizerOrphanDependents)
 	}
-	if len(keep) == 0 {
+	if len(finalizers) == 0 {
 		s.remove(before)
 		return nil
 	}
-	obj.SetFinalizers(keep)
+	obj.SetFinalizers(finalizers)
 	if !before.deleting() {
 		obj.SetDeletionTimestamp(&metav1.Time{Time: epoch})
 		if obj.GetGeneration() > 0 {
@@ -340,8 +340,8 @@ func (s *server) delete(r ref, want *metav1.Preconditions, policy metav1.Deletio
 	return nil
 }
 
-// mismatch is the answer to a patch that names another object of the same name.
-func mismatch(r ref, uid types.UID) error {
-	return apierrors.NewInvalid(emptyOf(r.kind).GetObjectKind().GroupVersionKind().GroupKind(), r.name,
+// newUIDMismatch is the answer to a patch that names another object of the same name.
+func newUIDMismatch(r ref, uid types.UID) error {
+	return apierrors.NewInvalid(newEmpty(r.kind).GetObjectKind().GroupVersionKind().GroupKind(), r.name,
 		field.ErrorList{field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable")})
 }

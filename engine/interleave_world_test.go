@@ -22,54 +22,54 @@ import (
 )
 
 const (
-	// maxLag is by how many events of a kind a cache may be behind.
-	maxLag = 3
-	// maxUnheard is by how many events those who are woken may be behind the cache.
-	maxUnheard = 2
+	// maxCacheLag is by how many events of a kind a cache may be behind.
+	maxCacheLag = 3
+	// maxUndelivered is by how many events those who are woken may be behind the cache.
+	maxUndelivered = 2
 )
 
-// feed is the cache of one kind, and what it has not seen yet.
+// kindCache is the cache of one kind, and what it has not seen yet.
 //
 //	before ── recent[:seen] ──► shown ── recent[seen:] ──► the truth
-type feed struct {
-	before map[string]*version // as it was, for those who start anew from an old list
-	recent []*version
-	seen   int
-	shown  map[string]*version
-	// unheard are the changes of the cache that nobody was told about yet.
-	unheard []notice
+type kindCache struct {
+	oldList  map[string]*objectVersion // as it was, for those who start anew from an old list
+	recent   []*objectVersion
+	position int
+	objects  map[string]*objectVersion
+	// undelivered are the changes of the cache that nobody was told about yet.
+	undelivered []cacheEvent
 }
 
-// notice is a change of a cache: nil before is a beginning, nil after an end.
-type notice struct{ before, after *version }
+// cacheEvent is a change of a cache: nil before is a beginning, nil after an end.
+type cacheEvent struct{ before, after *objectVersion }
 
-func (f *feed) clone() *feed {
-	return &feed{maps.Clone(f.before), slices.Clone(f.recent), f.seen, maps.Clone(f.shown), slices.Clone(f.unheard)}
+func (f *kindCache) clone() *kindCache {
+	return &kindCache{maps.Clone(f.oldList), slices.Clone(f.recent), f.position, maps.Clone(f.objects), slices.Clone(f.undelivered)}
 }
 
-// ours says whether a cache selects an object.
-func (v *version) ours() bool {
+// isSelected says whether a cache selects an object.
+func (v *objectVersion) isSelected() bool {
 	return v.kind == "AppService" || v.kind == "AppStack" || v.object.GetLabels()[appsapi.LabelManagedBy] == appsapi.ManagedBy
 }
 
-// note changes a cache by one event.
-func note(cache map[string]*version, v *version) {
-	if v.gone || !v.ours() {
+// applyToCache changes a cache by one event.
+func applyToCache(cache map[string]*objectVersion, v *objectVersion) {
+	if v.deleted || !v.isSelected() {
 		delete(cache, v.name)
 		return
 	}
 	cache[v.name] = v
 }
 
-// due is when an object is looked at.
-type due struct {
+// queueEntry is when an object is looked at.
+type queueEntry struct {
 	queued bool
 	// timer is after how long it is looked at if nothing happens; 0 means never.
 	timer time.Duration
 }
 
-// pods are those of a workload, as the played controllers have them.
-type pods struct {
+// podState are those of a workload, as the played controllers have them.
+type podState struct {
 	template string
 	image    string
 	ready    bool
@@ -77,36 +77,36 @@ type pods struct {
 
 // world is one state of everything.
 type world struct {
-	server  *server
-	in      *input
-	mistake mistake
-	digests *sync.Map // what was answered, by resourceVersion
+	server   *server
+	scenario *scenario
+	bug      injectedBug
+	digests  *sync.Map // what was answered, by resourceVersion
 
-	feeds    map[string]*feed
-	services *reconciler[*appsapi.AppService]
-	stacks   *reconciler[*appsapi.AppStack]
-	queue    map[ref]due
-	pods     map[types.UID]pods
-	now      time.Time
-	edits    int // of the user, that are done
-	budget   budget
+	caches            map[string]*kindCache
+	serviceReconciler *reconciler[*appsapi.AppService]
+	stackReconciler   *reconciler[*appsapi.AppStack]
+	queue             map[ref]queueEntry
+	pods              map[types.UID]podState
+	now               time.Time
+	editsDone         int // of the user, that are done
+	budget            budget
 
-	past
-	acting   ref    // whose reconcile is running
-	violated string // the first rule that was broken
-	failed   error  // what the last reconcile returned
-	reads    atomic.Int64
+	ruleState
+	reconciling ref    // whose reconcile is running
+	violation   string // the first rule that was broken
+	lastErr     error  // what the last reconcile returned
+	liveReads   atomic.Int64
 }
 
 // budget is how much trouble there may still be.
-type budget struct{ crashes, losses, ticks, resyncs int }
+type budget struct{ crashes, lostResponses, ticks, resyncs int }
 
 var serviceKind = Kind[*appsapi.AppService]{
 	New: func() *appsapi.AppService { return &appsapi.AppService{} },
 	Components: func(app *appsapi.AppService) []Component {
 		return []Component{{Name: app.Name, ResourceName: app.Name, Suspend: app.Spec.Suspend, Service: &app.Spec.ServiceComponent}}
 	},
-	Report: func(app *appsapi.AppService, components []ComponentStatus) {
+	UpdateStatus: func(app *appsapi.AppService, components []ComponentStatus) {
 		app.Status.Replicas = components[0].Replicas
 	},
 }
@@ -119,25 +119,25 @@ var stackKind = Kind[*appsapi.AppStack]{
 	},
 }
 
-func newWorld(in *input, b budget, wrong mistake) *world {
-	w := &world{server: newServer(), in: in, mistake: wrong, digests: &sync.Map{}, feeds: map[string]*feed{},
-		queue: map[ref]due{}, pods: map[types.UID]pods{}, now: epoch, budget: b, past: newPast()}
+func newWorld(in *scenario, b budget, bug injectedBug) *world {
+	w := &world{server: newServer(), scenario: in, bug: bug, digests: &sync.Map{}, caches: map[string]*kindCache{},
+		queue: map[ref]queueEntry{}, pods: map[types.UID]podState{}, now: epoch, budget: b, ruleState: newRuleState()}
 	for _, k := range modelKinds {
-		w.feeds[k.name] = &feed{before: map[string]*version{}, shown: map[string]*version{}}
+		w.caches[k.name] = &kindCache{oldList: map[string]*objectVersion{}, objects: map[string]*objectVersion{}}
 	}
-	w.services, w.stacks = newMind(w, serviceKind, "AppService"), newMind(w, stackKind, "AppStack")
-	w.server.judge = w.judge
+	w.serviceReconciler, w.stackReconciler = newModelReconciler(w, serviceKind, "AppService"), newModelReconciler(w, stackKind, "AppStack")
+	w.server.onChange = w.checkRules
 	return w
 }
 
 func (w *world) clone() *world {
-	out := &world{server: w.server.clone(), in: w.in, mistake: w.mistake, digests: w.digests, feeds: map[string]*feed{},
-		queue: maps.Clone(w.queue), pods: maps.Clone(w.pods), now: w.now, edits: w.edits, budget: w.budget, past: w.past.clone()}
-	for k, f := range w.feeds {
-		out.feeds[k] = f.clone()
+	out := &world{server: w.server.clone(), scenario: w.scenario, bug: w.bug, digests: w.digests, caches: map[string]*kindCache{},
+		queue: maps.Clone(w.queue), pods: maps.Clone(w.pods), now: w.now, editsDone: w.editsDone, budget: w.budget, ruleState: w.ruleState.clone()}
+	for k, f := range w.caches {
+		out.caches[k] = f.clone()
 	}
-	out.services, out.stacks = cloneMind(w.services, out), cloneMind(w.stacks, out)
-	out.server.judge = out.judge
+	out.serviceReconciler, out.stackReconciler = cloneReconciler(w.serviceReconciler, out), cloneReconciler(w.stackReconciler, out)
+	out.server.onChange = out.checkRules
 	return out
 }
 
@@ -150,71 +150,71 @@ func (w *world) Since(t time.Time) time.Duration { return w.now.Sub(t) }
 // publish gives what was written to the caches, which see it later. In which order two
 // objects of a kind were written within one reconcile is chance, and nothing depends on it.
 func (w *world) publish() {
-	news := w.server.news
-	w.server.news = nil
-	slices.SortStableFunc(news, func(a, b *version) int { return compareRefs(a.ref, b.ref) })
-	for _, v := range news {
-		f := w.feeds[v.kind]
+	changes := w.server.changes
+	w.server.changes = nil
+	slices.SortStableFunc(changes, func(a, b *objectVersion) int { return compareRefs(a.ref, b.ref) })
+	for _, v := range changes {
+		f := w.caches[v.kind]
 		f.recent = append(f.recent, v)
 	}
 	for _, k := range modelKinds {
-		f := w.feeds[k.name]
-		for len(f.recent) > maxLag {
-			if f.seen == 0 {
-				w.see(k.name) // as far behind as it may be
+		f := w.caches[k.name]
+		for len(f.recent) > maxCacheLag {
+			if f.position == 0 {
+				w.updateCache(k.name) // as far behind as it may be
 			}
-			note(f.before, f.recent[0])
-			f.recent, f.seen = f.recent[1:], f.seen-1
+			applyToCache(f.oldList, f.recent[0])
+			f.recent, f.position = f.recent[1:], f.position-1
 		}
 	}
 }
 
-// see lets the cache of a kind catch up by one event.
-func (w *world) see(kind string) {
-	f := w.feeds[kind]
-	now := f.recent[f.seen]
-	before := f.shown[now.name]
-	f.seen++
-	note(f.shown, now)
-	after := f.shown[now.name]
+// updateCache lets the cache of a kind catch up by one event.
+func (w *world) updateCache(kind string) {
+	f := w.caches[kind]
+	now := f.recent[f.position]
+	before := f.objects[now.name]
+	f.position++
+	applyToCache(f.objects, now)
+	after := f.objects[now.name]
 	switch {
 	case before == nil && after == nil:
 		return
-	case after == nil && now.gone:
+	case after == nil && now.deleted:
 		before = now // how it looked last
 	}
-	f.unheard = append(f.unheard, notice{before, after})
-	if len(f.unheard) > maxUnheard {
-		w.hear(kind)
+	f.undelivered = append(f.undelivered, cacheEvent{before, after})
+	if len(f.undelivered) > maxUndelivered {
+		w.deliverEvent(kind)
 	}
 }
 
-// hear wakes those whom a change of the cache is for, with the engine's own handlers.
-func (w *world) hear(kind string) {
-	f := w.feeds[kind]
-	n := f.unheard[0]
-	f.unheard = f.unheard[1:]
+// deliverEvent wakes those whom a change of the cache is for, with the engine's own handlers.
+func (w *world) deliverEvent(kind string) {
+	f := w.caches[kind]
+	n := f.undelivered[0]
+	f.undelivered = f.undelivered[1:]
 	v := cmp.Or(n.after, n.before)
-	if w.mistake.deaf == v.kind && n.before != nil && n.after != nil {
+	if w.bug.dropUpdatesOf == v.kind && n.before != nil && n.after != nil {
 		return
 	}
-	handleFor(w, w.services, v, n.before, n.after)
-	handleFor(w, w.stacks, v, n.before, n.after)
+	dispatch(w, w.serviceReconciler, v, n.before, n.after)
+	dispatch(w, w.stackReconciler, v, n.before, n.after)
 }
 
-func handleFor[T Object](w *world, r *reconciler[T], v, before, after *version) {
+func dispatch[T Object](w *world, r *reconciler[T], v, before, after *objectVersion) {
 	q := modelQueue{w: w, kind: r.gvk.Kind}
 	if v.kind == r.gvk.Kind {
-		if before == nil || after == nil || !r.written.echo(before.cached, after.cached) {
-			q.wake(v.name)
+		if before == nil || after == nil || !r.ownWrites.isOwnWrite(before.cached, after.cached) {
+			q.enqueue(v.name)
 		}
 		return
 	}
-	group := emptyOf(v.kind).GetObjectKind().GroupVersionKind()
+	group := newEmpty(v.kind).GetObjectKind().GroupVersionKind()
 	if group.Group == appsapi.GroupVersion.Group {
 		return
 	}
-	h := childHandler{owner: schema.GroupKind{Group: appsapi.GroupVersion.Group, Kind: r.gvk.Kind}, kind: group, applier: r.applier}.handler()
+	h := childHandler{owner: schema.GroupKind{Group: appsapi.GroupVersion.Group, Kind: r.gvk.Kind}, gvk: group, applier: r.applier}.eventHandler()
 	ctx := context.Background()
 	switch {
 	case before == nil:
@@ -233,9 +233,9 @@ type modelQueue struct {
 	kind                                          string
 }
 
-func (q modelQueue) Add(r request) { q.wake(r.Name) }
+func (q modelQueue) Add(r request) { q.enqueue(r.Name) }
 
-func (q modelQueue) wake(name string) {
+func (q modelQueue) enqueue(name string) {
 	r := ref{q.kind, name}
 	d := q.w.queue[r]
 	d.queued = true
@@ -244,39 +244,39 @@ func (q modelQueue) wake(name string) {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// key tells states apart. Of resourceVersions only the order counts, and that of each
+// stateKey tells states apart. Of resourceVersions only the order counts, and that of each
 // object for itself: nothing compares those of two.
-func (w *world) key() [32]byte {
-	ranks := w.ranks()
-	number := func(r ref, version string) string {
+func (w *world) stateKey() [32]byte {
+	ranks := w.versionRanks()
+	rank := func(r ref, version string) string {
 		if version == "" {
 			return ""
 		}
-		i, _ := slices.BinarySearch(ranks[r], parseNumber(version))
+		i, _ := slices.BinarySearch(ranks[r], parseResourceVersion(version))
 		return strconv.Itoa(i)
 	}
 	var b strings.Builder
 	line := func(parts ...any) { fmt.Fprintln(&b, parts...) }
-	state := func(v *version) {
-		i, _ := slices.BinarySearch(ranks[v.ref], v.number)
-		line(v.ref, i, v.digest, v.gone)
+	state := func(v *objectVersion) {
+		i, _ := slices.BinarySearch(ranks[v.ref], v.resourceVersion)
+		line(v.ref, i, v.digest, v.deleted)
 	}
 	for _, v := range w.server.sorted() {
 		state(v)
 	}
 	for _, k := range modelKinds {
-		f := w.feeds[k.name]
+		f := w.caches[k.name]
 		line(k.name)
 		if w.budget.crashes > 0 { // else nobody comes back to it
-			for _, name := range sortedKeys(f.before) {
-				state(f.before[name])
+			for _, name := range sortedKeys(f.oldList) {
+				state(f.oldList[name])
 			}
-			line(f.seen)
+			line(f.position)
 		}
-		for _, name := range sortedKeys(f.shown) {
-			state(f.shown[name])
+		for _, name := range sortedKeys(f.objects) {
+			state(f.objects[name])
 		}
-		for _, n := range f.unheard {
+		for _, n := range f.undelivered {
 			line(n.before != nil, n.after != nil)
 			if n.before != nil {
 				state(n.before)
@@ -286,18 +286,18 @@ func (w *world) key() [32]byte {
 			}
 		}
 		for i, v := range f.recent {
-			if i >= f.seen || w.budget.crashes > 0 {
+			if i >= f.position || w.budget.crashes > 0 {
 				state(v)
 			}
 		}
 	}
-	line(mindText(w, w.services, number))
-	line(mindText(w, w.stacks, number))
-	line(fmt.Sprint(w.queue), fmt.Sprint(w.pods), w.edits, w.budget, w.text())
+	line(reconcilerStateText(w, w.serviceReconciler, rank))
+	line(reconcilerStateText(w, w.stackReconciler, rank))
+	line(fmt.Sprint(w.queue), fmt.Sprint(w.pods), w.editsDone, w.budget, w.text())
 	return sha256.Sum256([]byte(b.String()))
 }
 
-func parseNumber(version string) int64 {
+func parseResourceVersion(version string) int64 {
 	n, err := strconv.ParseInt(version, 10, 64)
 	if err != nil {
 		panic(err)
@@ -305,44 +305,44 @@ func parseNumber(version string) int64 {
 	return n
 }
 
-// ranks are the resourceVersions of every object that anybody knows, in order.
-func (w *world) ranks() map[ref][]int64 {
+// versionRanks are the resourceVersions of every object that anybody knows, in order.
+func (w *world) versionRanks() map[ref][]int64 {
 	ranks := map[ref][]int64{}
 	add := func(r ref, n int64) { ranks[r] = append(ranks[r], n) }
 	for _, v := range w.server.objects {
-		add(v.ref, v.number)
+		add(v.ref, v.resourceVersion)
 	}
-	for _, f := range w.feeds {
-		for _, v := range f.shown {
-			add(v.ref, v.number)
+	for _, f := range w.caches {
+		for _, v := range f.objects {
+			add(v.ref, v.resourceVersion)
 		}
-		for _, v := range f.recent[f.seen:] {
-			add(v.ref, v.number)
+		for _, v := range f.recent[f.position:] {
+			add(v.ref, v.resourceVersion)
 		}
-		for _, n := range f.unheard {
-			for _, v := range []*version{n.before, n.after} {
+		for _, n := range f.undelivered {
+			for _, v := range []*objectVersion{n.before, n.after} {
 				if v != nil {
-					add(v.ref, v.number)
+					add(v.ref, v.resourceVersion)
 				}
 			}
 		}
 		if w.budget.crashes == 0 {
 			continue
 		}
-		for _, v := range f.before {
-			add(v.ref, v.number)
+		for _, v := range f.oldList {
+			add(v.ref, v.resourceVersion)
 		}
-		for _, v := range f.recent[:f.seen] {
-			add(v.ref, v.number)
+		for _, v := range f.recent[:f.position] {
+			add(v.ref, v.resourceVersion)
 		}
 	}
 	known := func(r ref, version string) {
 		if version != "" {
-			add(r, parseNumber(version))
+			add(r, parseResourceVersion(version))
 		}
 	}
-	numbersWritten(w.services, known)
-	numbersWritten(w.stacks, known)
+	visitReconcilerVersions(w.serviceReconciler, known)
+	visitReconcilerVersions(w.stackReconciler, known)
 	for r, all := range ranks {
 		slices.Sort(all)
 		ranks[r] = slices.Compact(all)

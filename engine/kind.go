@@ -28,21 +28,21 @@ type Kind[T Object] struct {
 	// DeletionPolicy says what becomes of data that is no longer wanted; nil means that it is
 	// kept.
 	DeletionPolicy func(T) appsapi.DeletionPolicy
-	// Report writes into the status of the object what its kind shows beyond
+	// UpdateStatus writes into the status of the object what its kind shows beyond
 	// ApplicationStatus and StackStatus; nil means nothing.
-	Report func(T, []ComponentStatus)
-	// Summarize writes into the status of the object what follows from its conditions, also
+	UpdateStatus func(T, []ComponentStatus)
+	// SummarizeConditions writes into the status of the object what follows from its conditions, also
 	// while it is deleted or cannot be read; nil means nothing.
-	Summarize func(T)
+	SummarizeConditions func(T)
 	// History says what of an object is remembered and how many earlier ones are, 0 for
 	// the usual 10; nil means nothing is.
 	History func(T) (spec any, limit int32)
 }
 
-// withServers runs the databases of a kind as those of an AppStack are run.
-func withServers[T Object](kind Kind[T]) Kind[T] {
+// withDatabaseServers runs the databases of a kind as those of an AppStack are run.
+func withDatabaseServers[T Object](kind Kind[T]) Kind[T] {
 	components := kind.Components
-	kind.Components = func(app T) []Component { return desired.WithServers(components(app)) }
+	kind.Components = func(app T) []Component { return desired.ExpandDatabases(components(app)) }
 	return kind
 }
 
@@ -61,8 +61,8 @@ type ComponentStatus struct {
 	ResourceName string
 	// Health is that of the component, and Reason and Message why.
 	Health, Reason, Message string
-	// Wanted, Replicas, Ready and Available count pods.
-	Wanted, Replicas, Ready, Available int32
+	// Desired, Replicas, Ready and Available count pods.
+	Desired, Replicas, Ready, Available int32
 	// Selector finds the pods, in the syntax of kubectl.
 	Selector string
 	// Endpoints are where it can be reached, from outside of the cluster first.

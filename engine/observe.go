@@ -16,118 +16,118 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/health"
 	"github.com/holdfast-dev/holdfast/internal/history"
-	"github.com/holdfast-dev/holdfast/internal/own"
+	"github.com/holdfast-dev/holdfast/internal/ownership"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
 // observed is everything that a pass over an object decides on. It is read once; nothing
 // later reads again.
 type observed struct {
-	components []desired.Component
-	seen       rollout.Seen
-	kept       []desired.Kept
-	// looked is set once the API server has said that this is all.
-	looked bool
-	// retained is what of it no component has, and what is not about to be deleted.
-	retained []desired.Kept
-	spec     history.Spec
-	history  history.Plan
-	// strays are revisions, and jobs that have run for one of them, that lost what says
+	components      []desired.Component
+	children        rollout.Observed
+	retainedObjects []desired.RetainedObject
+	// retainedVerified is set once the API server has said that this is all.
+	retainedVerified bool
+	// unusedRetained is what of it no component has, and what is not about to be deleted.
+	unusedRetained []desired.RetainedObject
+	spec           history.Spec
+	history        history.Plan
+	// toReclaim are revisions, and jobs that have run for one of them, that lost what says
 	// whose they are. Nothing is applied to them, so nothing else puts it back.
-	strays []client.Object
-	// absent are what volumes of each component show and what does not exist.
-	absent map[string][]desired.Ref
-	// keepJobs are the jobs of all remembered specs.
-	keepJobs map[string]bool
-	// databases are what servers say, by component, and again is when one is asked again.
-	databases map[string]health.Verdict
-	again     time.Time
-	// brief is set while something is found that is about to be over, so that nothing is told.
-	brief bool
-	// bindings are the versions of the Secrets that tell how to get into databases.
-	bindings map[string]string
+	toReclaim []client.Object
+	// missingRefs are what volumes of each component show and what does not exist.
+	missingRefs map[string][]desired.Ref
+	// retainedJobs are the jobs of all remembered specs.
+	retainedJobs map[string]bool
+	// databaseHealth are what servers say, by component, and again is when one is asked again.
+	databaseHealth map[string]health.Result
+	requeueAt      time.Time
+	// transient is set while something is found that is about to be over, so that nothing is told.
+	transient bool
+	// bindingVersions are the versions of the Secrets that tell how to get into databases.
+	bindingVersions map[string]string
 	// serverVersions are those of the servers of databases that have let us in, by component.
 	serverVersions map[string]string
-	// startedServers are the images of those that have been let near the data, by component.
-	startedServers map[string]string
+	// startedImages are the images of those that have been let near the data, by component.
+	startedImages map[string]string
 }
 
-// sooner notes a time at which to look again.
-func (o *observed) sooner(t time.Time) {
-	if !t.IsZero() && (o.again.IsZero() || t.Before(o.again)) {
-		o.again = t
+// requeueNoLaterThan notes a time at which to look again.
+func (o *observed) requeueNoLaterThan(t time.Time) {
+	if !t.IsZero() && (o.requeueAt.IsZero() || t.Before(o.requeueAt)) {
+		o.requeueAt = t
 	}
 }
 
-// passing notes that what is found now is about to be over; if it is not by then, it is told.
-func (o *observed) passing(until, now time.Time) {
+// markTransient notes that what is found now is about to be over; if it is not by then, it is told.
+func (o *observed) markTransient(until, now time.Time) {
 	if now.Before(until) {
-		o.brief = true
-		o.sooner(until)
+		o.transient = true
+		o.requeueNoLaterThan(until)
 	}
 }
 
 // observe reads what is ours, what is referred to, and what is in the way.
 func (r *reconciler[T]) observe(ctx context.Context, app T, owner desired.Owner) (observed, error) {
 	specs := r.kind.Components(app)
-	o := observed{components: desired.For(owner, specs, desired.Known{})} // also a failed pass has components to report about
-	seen, err := r.ours(ctx, owner)
+	o := observed{components: desired.Build(owner, specs, desired.ClusterState{})} // also a failed pass has components to report about
+	children, err := r.listChildren(ctx, owner)
 	if err != nil {
 		return o, err
 	}
-	if o.kept, err = r.kept(ctx, owner, specs); err != nil {
+	if o.retainedObjects, err = r.listRetained(ctx, owner, specs); err != nil {
 		return o, err
 	}
-	specs = desired.Bound(owner, specs, o.kept)
+	specs = desired.ResolveBindings(owner, specs, o.retainedObjects)
 	// Before what they say is read: who knows what was said then may not know what is said since.
-	bindings := desired.BindingNames(owner, specs, o.kept)
-	o.bindings = r.secretVersions(ctx, owner, bindings)
-	own, sources := desired.Secrets(owner, specs, o.kept)
-	known, err := r.contents.of(ctx, client.ObjectKeyFromObject(app), specs, seen, slices.Concat(own, sources, desired.SecretRefs(bindings)))
+	bindingNames := desired.BindingSecretNames(owner, specs, o.retainedObjects)
+	o.bindingVersions = r.secretVersions(ctx, owner, bindingNames)
+	ownSecrets, sourceSecrets := desired.CredentialSecrets(owner, specs, o.retainedObjects)
+	configContents, err := r.configRefs.hashesFor(ctx, client.ObjectKeyFromObject(app), specs, children, slices.Concat(ownSecrets, sourceSecrets, desired.SecretRefs(bindingNames)))
 	if err != nil {
 		return o, err
 	}
-	if len(o.kept) > 0 {
-		o.components = desired.For(owner, specs, desired.Known{Kept: o.kept})
+	if len(o.retainedObjects) > 0 {
+		o.components = desired.Build(owner, specs, desired.ClusterState{Retained: o.retainedObjects})
 	}
-	running, err := r.running(ctx, owner, o.components, seen)
+	runningPods, err := r.countPodsWithoutStatefulSet(ctx, owner, o.components, children)
 	if err != nil {
 		return o, err
 	}
-	if len(known)+len(running) > 0 { // most have neither, and are not made twice
-		o.components = desired.For(owner, specs, desired.Known{Contents: known, Kept: o.kept, Running: running})
+	if len(configContents)+len(runningPods) > 0 { // most have neither, and are not made twice
+		o.components = desired.Build(owner, specs, desired.ClusterState{RefStates: configContents, Retained: o.retainedObjects, OrphanedReplicas: runningPods})
 	}
-	o.retained = slices.DeleteFunc(desired.Unwanted(owner, o.components, o.kept), func(k desired.Kept) bool { return r.deletesData(app) && !k.Retained() })
-	o.absent = map[string][]desired.Ref{}
+	o.unusedRetained = slices.DeleteFunc(desired.UnusedRetained(owner, o.components, o.retainedObjects), func(k desired.RetainedObject) bool { return r.deletesData(app) && !k.MarkedRetained() })
+	o.missingRefs = map[string][]desired.Ref{}
 	for _, c := range specs {
-		o.absent[c.Name] = desired.Absent(c, known)
+		o.missingRefs[c.Name] = desired.MissingRefs(c, configContents)
 	}
 	for _, c := range o.components {
 		for _, child := range c.Children {
-			if err := r.see(ctx, owner, child.ID, seen); err != nil {
+			if err := r.observeChild(ctx, owner, child.ID, children); err != nil {
 				return o, err
 			}
 		}
 	}
-	o.seen = seen
-	if o.databases, err = r.consult(ctx, app, owner, &o); err != nil {
+	o.children = children
+	if o.databaseHealth, err = r.probeDatabases(ctx, app, owner, &o); err != nil {
 		return o, err
 	}
-	return o, r.recall(ctx, app, owner, &o)
+	return o, r.loadRevisions(ctx, app, owner, &o)
 }
 
-// running counts the pods of components that have no StatefulSet.
-func (r *reconciler[T]) running(ctx context.Context, owner desired.Owner, components []desired.Component, seen rollout.Seen) (map[string]int32, error) {
+// countPodsWithoutStatefulSet counts the pods of components that have no StatefulSet.
+func (r *reconciler[T]) countPodsWithoutStatefulSet(ctx context.Context, owner desired.Owner, components []desired.Component, children rollout.Observed) (map[string]int32, error) {
 	counts := map[string]int32{}
 	for _, c := range components {
-		if c.Data == nil || seen[c.Workload] != nil {
+		if c.Data == nil || children[c.Workload] != nil {
 			continue
 		}
-		pods, err := r.pods(ctx, owner.Namespace, c)
+		pods, err := r.listPods(ctx, owner.Namespace, c)
 		if err != nil {
 			return nil, err
 		}
-		if n := desired.CountPods(pods); n > 0 {
+		if n := desired.ReplicasFromPods(pods); n > 0 {
 			counts[c.Name] = n
 		}
 	}
@@ -139,38 +139,38 @@ func (o *observed) component(name string) desired.Component {
 	return o.components[slices.IndexFunc(o.components, func(c desired.Component) bool { return c.Name == name })]
 }
 
-// ours reads every child that has the UID of the owner, also those that were just written:
+// listChildren reads every child that has the UID of the owner, also those that were just written:
 // what needs a child must not be overlooked when that is deleted.
-func (r *reconciler[T]) ours(ctx context.Context, owner desired.Owner) (rollout.Seen, error) {
-	seen := rollout.Seen{}
-	for _, kind := range slices.Concat(children, optionalChildren) {
-		if kind.kind == desired.KindRevision || !r.optionals.readable(kind.kind) {
+func (r *reconciler[T]) listChildren(ctx context.Context, owner desired.Owner) (rollout.Observed, error) {
+	found := rollout.Observed{}
+	for _, kind := range slices.Concat(childKinds, optionalChildKinds) {
+		if kind.gvk == desired.KindRevision || !r.optionalKinds.isReadable(kind.gvk) {
 			continue
 		}
-		names, err := r.namesOf(ctx, owner, kind)
+		names, err := r.childNames(ctx, owner, kind)
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range names {
-			if err := r.see(ctx, owner, desired.ID{Kind: kind.kind, Name: name}, seen); err != nil {
+			if err := r.observeChild(ctx, owner, desired.ID{Kind: kind.gvk, Name: name}, found); err != nil {
 				return nil, err
 			}
 		}
 	}
-	for _, id := range r.applier.Unseen(owner) {
+	for _, id := range r.applier.NotYetCached(owner) {
 		if id.Kind == desired.KindRevision {
 			continue
 		}
-		if err := r.see(ctx, owner, id, seen); err != nil {
+		if err := r.observeChild(ctx, owner, id, found); err != nil {
 			return nil, err
 		}
 	}
-	return seen, nil
+	return found, nil
 }
 
-// see adds a child as we know it best.
-func (r *reconciler[T]) see(ctx context.Context, owner desired.Owner, id desired.ID, seen rollout.Seen) error {
-	if seen[id] != nil || !r.optionals.readable(id.Kind) {
+// observeChild adds a child as we know it best.
+func (r *reconciler[T]) observeChild(ctx context.Context, owner desired.Owner, id desired.ID, found rollout.Observed) error {
+	if found[id] != nil || !r.optionalKinds.isReadable(id.Kind) {
 		return nil
 	}
 	obj, err := r.applier.Observe(ctx, owner, id)
@@ -178,15 +178,15 @@ func (r *reconciler[T]) see(ctx context.Context, owner desired.Owner, id desired
 		return err
 	}
 	if obj != nil {
-		seen[id] = obj
+		found[id] = obj
 	}
 	return nil
 }
 
-func (r *reconciler[T]) namesOf(ctx context.Context, owner desired.Owner, kind childKind) ([]string, error) {
+func (r *reconciler[T]) childNames(ctx context.Context, owner desired.Owner, kind childKind) ([]string, error) {
 	list := kind.list()
 	if err := r.cache.List(ctx, list, client.InNamespace(owner.Namespace), client.MatchingFields{indexOwner: string(owner.UID)}); err != nil {
-		return nil, fmt.Errorf("list %ss of %s %s/%s: %w", kind.kind.Kind, owner.Kind, owner.Namespace, owner.Name, err)
+		return nil, fmt.Errorf("list %ss of %s %s/%s: %w", kind.gvk.Kind, owner.Kind, owner.Namespace, owner.Name, err)
 	}
 	var names []string
 	err := meta.EachListItem(list, func(item runtime.Object) error {
@@ -196,59 +196,59 @@ func (r *reconciler[T]) namesOf(ctx context.Context, owner desired.Owner, kind c
 	return names, err
 }
 
-// recall reads the specs that are remembered.
-func (r *reconciler[T]) recall(ctx context.Context, app T, owner desired.Owner, o *observed) error {
-	o.keepJobs = map[string]bool{}
+// loadRevisions reads the specs that are remembered.
+func (r *reconciler[T]) loadRevisions(ctx context.Context, app T, owner desired.Owner, o *observed) error {
+	o.retainedJobs = map[string]bool{}
 	if r.kind.History == nil {
 		return nil
 	}
 	spec, limit := r.kind.History(app)
 	var err error
-	if o.spec, err = history.Of(spec); err != nil {
+	if o.spec, err = history.Encode(spec); err != nil {
 		return err
 	}
 	current := desired.RevisionName(owner, o.spec.Hash)
-	names, err := r.namesOf(ctx, owner, revisionKind)
+	names, err := r.childNames(ctx, owner, revisionKind)
 	if err != nil {
 		return err
 	}
-	seen := rollout.Seen{}
+	found := rollout.Observed{}
 	for _, name := range append(names, current) {
-		if err := r.see(ctx, owner, desired.ID{Kind: desired.KindRevision, Name: name}, seen); err != nil {
+		if err := r.observeChild(ctx, owner, desired.ID{Kind: desired.KindRevision, Name: name}, found); err != nil {
 			return err
 		}
 	}
 	var revisions []*appsv1.ControllerRevision
-	for _, revision := range seen {
-		if own.Ours(owner, revision) {
-			o.stray(owner, revision)
+	for _, revision := range found {
+		if ownership.BelongsTo(owner, revision) {
+			o.addReclaim(owner, revision)
 			revisions = append(revisions, revision.(*appsv1.ControllerRevision))
 		}
 	}
-	o.history = history.For(current, revisions, int(limit))
-	o.keepJobs = rollout.JobsToKeep(revisions, o.history.Forget)
-	for id, job := range o.seen {
-		if id.Kind == desired.KindJob && o.keepJobs[job.GetAnnotations()[appsapi.AnnotationJobSpec]] && !o.wants(id) && own.Ours(owner, job) {
-			o.stray(owner, job)
+	o.history = history.NewPlan(current, revisions, int(limit))
+	o.retainedJobs = rollout.ProtectedJobSpecs(revisions, o.history.Prune)
+	for id, job := range o.children {
+		if id.Kind == desired.KindJob && o.retainedJobs[job.GetAnnotations()[appsapi.AnnotationJobSpec]] && !o.isComponentWorkload(id) && ownership.BelongsTo(owner, job) {
+			o.addReclaim(owner, job)
 		}
 	}
 	return nil
 }
 
-// stray notes an object of ours that lost what says so. One that goes may go as it is.
-func (o *observed) stray(owner desired.Owner, obj rollout.Object) {
-	if !own.Owned(owner, obj.(client.Object)) && obj.GetDeletionTimestamp() == nil {
-		o.strays = append(o.strays, obj.(client.Object))
+// addReclaim notes an object of ours that lost what says so. One that goes may go as it is.
+func (o *observed) addReclaim(owner desired.Owner, obj rollout.Object) {
+	if !ownership.HasOwnerMetadata(owner, obj.(client.Object)) && obj.GetDeletionTimestamp() == nil {
+		o.toReclaim = append(o.toReclaim, obj.(client.Object))
 	}
 }
 
-// wants says whether a child is one of a component.
-func (o *observed) wants(id desired.ID) bool {
+// isComponentWorkload says whether a child is one of a component.
+func (o *observed) isComponentWorkload(id desired.ID) bool {
 	return slices.ContainsFunc(o.components, func(c desired.Component) bool { return c.Workload == id })
 }
 
-// pods lists the pods of a component.
-func (r *reconciler[T]) pods(ctx context.Context, namespace string, c desired.Component) ([]*corev1.Pod, error) {
+// listPods lists the pods of a component.
+func (r *reconciler[T]) listPods(ctx context.Context, namespace string, c desired.Component) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	err := r.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{indexWorkload: c.WorkloadID})
 	if err != nil {

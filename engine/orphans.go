@@ -21,25 +21,25 @@ import (
 // component leaves the spec between the two, or the application goes, there is no next one: the
 // pods would run on for ever, and nobody would say so.
 
-// endOrphans deletes the pods that use a claim of ours which no component has any more, and which
+// deleteOrphans deletes the pods that use a claim of ours which no component has any more, and which
 // no set has either, and what told others how to get into it. A pod with our labels and the claim
 // that no set would take stays: somebody looks at something.
-func (r *reconciler[T]) endOrphans(ctx context.Context, app T, owner desired.Owner, k desired.Kept) (ended bool, err error) {
+func (r *reconciler[T]) deleteOrphans(ctx context.Context, app T, owner desired.Owner, k desired.RetainedObject) (deleted bool, err error) {
 	if k.Claim == nil || k.GetLabels()[appsapi.LabelOwnerUID] != string(owner.UID) {
 		return false, nil
 	}
-	if there, err := r.leftBehind(ctx, owner, k); err != nil || !there {
+	if found, err := r.hasOrphansInCache(ctx, owner, k); err != nil || !found {
 		return false, err
 	}
-	if set, err := r.setOf(ctx, owner, k); err != nil || set != "" {
+	if set, err := r.findStatefulSet(ctx, owner, k); err != nil || set != "" {
 		return false, err
 	}
-	orphans, err := r.orphans(ctx, owner, k)
+	orphans, err := r.listOrphans(ctx, owner, k)
 	if err != nil {
 		return false, err
 	}
 	for _, orphan := range orphans {
-		if err := r.stillSo(ctx, app); err != nil {
+		if err := r.verifyAppGeneration(ctx, app); err != nil {
 			return false, err
 		}
 		uid, version := orphan.GetUID(), orphan.GetResourceVersion()
@@ -51,35 +51,35 @@ func (r *reconciler[T]) endOrphans(ctx context.Context, app T, owner desired.Own
 	return len(orphans) > 0, nil
 }
 
-// leftBehind looks in the cache: hardly ever is there anything.
-func (r *reconciler[T]) leftBehind(ctx context.Context, owner desired.Owner, k desired.Kept) (bool, error) {
+// hasOrphansInCache looks in the cache: hardly ever is there anything.
+func (r *reconciler[T]) hasOrphansInCache(ctx context.Context, owner desired.Owner, k desired.RetainedObject) (bool, error) {
 	var pods corev1.PodList
-	if err := r.client.List(ctx, &pods, client.InNamespace(owner.Namespace), client.MatchingFields{indexWorkload: k.Workload()}); err != nil {
+	if err := r.client.List(ctx, &pods, client.InNamespace(owner.Namespace), client.MatchingFields{indexWorkload: k.WorkloadID()}); err != nil {
 		return false, fmt.Errorf("list pods of %s: %w", k, err)
 	}
-	binding := sourceMetadata(desired.RefSecret)
-	err := r.client.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: desired.BindingOf(k)}, binding)
+	binding := partialMetadata(desired.RefSecret)
+	err := r.client.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: desired.BindingSecretName(k)}, binding)
 	return len(pods.Items) > 0 || binding.Labels[appsapi.LabelOwnerUID] == string(owner.UID), client.IgnoreNotFound(err)
 }
 
-// orphans are what the API server has of it.
-func (r *reconciler[T]) orphans(ctx context.Context, owner desired.Owner, k desired.Kept) ([]client.Object, error) {
+// listOrphans are what the API server has of it.
+func (r *reconciler[T]) listOrphans(ctx context.Context, owner desired.Owner, k desired.RetainedObject) ([]client.Object, error) {
 	var out []client.Object
 	var pods corev1.PodList
-	if err := r.live.List(ctx, &pods, client.InNamespace(owner.Namespace),
-		client.MatchingLabels{appsapi.LabelManagedBy: appsapi.ManagedBy, appsapi.LabelWorkload: k.Workload()}); err != nil {
+	if err := r.apiReader.List(ctx, &pods, client.InNamespace(owner.Namespace),
+		client.MatchingLabels{appsapi.LabelManagedBy: appsapi.ManagedBy, appsapi.LabelWorkload: k.WorkloadID()}); err != nil {
 		return nil, fmt.Errorf("list pods of %s: %w", k, err)
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		ofSet := strings.HasPrefix(pod.Name, k.Set()+"-") && strings.HasSuffix(k.Name, "-"+pod.Name)
+		ofSet := strings.HasPrefix(pod.Name, k.StatefulSetName()+"-") && strings.HasSuffix(k.Name, "-"+pod.Name)
 		if ofSet && k.UsedBy(pod) && metav1.GetControllerOfNoCopy(pod) == nil && pod.DeletionTimestamp == nil {
 			out = append(out, pod)
 		}
 	}
-	binding := sourceMetadata(desired.RefSecret)
-	if err := r.live.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: desired.BindingOf(k)}, binding); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("get Secret %s/%s: %w", owner.Namespace, desired.BindingOf(k), err)
+	binding := partialMetadata(desired.RefSecret)
+	if err := r.apiReader.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: desired.BindingSecretName(k)}, binding); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get Secret %s/%s: %w", owner.Namespace, desired.BindingSecretName(k), err)
 	}
 	if binding.Labels[appsapi.LabelOwnerUID] == string(owner.UID) && binding.Labels[appsapi.LabelWorkload] == "" && len(binding.OwnerReferences) == 0 && binding.DeletionTimestamp == nil {
 		out = append(out, binding)

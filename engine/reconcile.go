@@ -22,58 +22,58 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
-// conflictPoll is how often a name that is somebody else's is looked at: no watch of
+// nameConflictPollInterval is how often a name that is somebody else's is looked at: no watch of
 // ours shows it going.
-const conflictPoll = 15 * time.Second
+const nameConflictPollInterval = 15 * time.Second
 
-// staleInARow is how often, within a second or two, a decision may meet a world that has
+// maxStaleRetries is how often, within a second or two, a decision may meet a world that has
 // moved on before the status says so: it must not say for long what was true before.
-const staleInARow = 6
+const maxStaleRetries = 6
 
 // reconciler is the one loop of all kinds.
 type reconciler[T Object] struct {
-	kind    Kind[T]
-	gvk     schema.GroupVersionKind
-	client  client.Client
-	cache   client.Reader // also of kinds that are not compiled in, which client would read live
-	live    client.Reader
-	applier *apply.Applier
-	events  recorder
-	ears    *ears
-	clock   clock.PassiveClock
-	backoff *backoff
-	ward    ward
-	stale   workqueue.TypedRateLimiter[ctrl.Request] // apart from backoff: nothing failed
-	written written[T]
-	// optionals are the kinds that the cluster may not know.
-	optionals optionals
-	// contents are those of the ConfigMaps and Secrets that pods take configuration from.
-	contents *contents
-	// databases are asked apart from passes.
-	databases *databases
+	kind         Kind[T]
+	gvk          schema.GroupVersionKind
+	client       client.Client
+	cache        client.Reader // also of kinds that are not compiled in, which client would read live
+	apiReader    client.Reader
+	applier      *apply.Applier
+	events       eventRecorder
+	eventReader  *eventReader
+	clock        clock.PassiveClock
+	backoff      *backoff
+	retryLimiter retryLimiter
+	staleBackoff workqueue.TypedRateLimiter[ctrl.Request] // apart from backoff: nothing failed
+	ownWrites    ownWrites[T]
+	// optionalKinds are the kinds that the cluster may not know.
+	optionalKinds optionalKinds
+	// configRefs are those of the ConfigMaps and Secrets that pods take configuration from.
+	configRefs *hashCache
+	// databaseProber are asked apart from passes.
+	databaseProber *databaseProber
 }
 
 // Reconcile is one pass. What failed before comes after what did not, and must leave room.
 func (r *reconciler[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if r.backoff.failedBefore(req) {
-		if !r.ward.enter() {
+		if !r.retryLimiter.tryAcquire() {
 			r.backoff.postpone(req)
-			return ctrl.Result{RequeueAfter: fullWard + rand.N(fullWard)}, nil
+			return ctrl.Result{RequeueAfter: retryLimitDelay + rand.N(retryLimitDelay)}, nil
 		}
-		defer r.ward.leave()
+		defer r.retryLimiter.release()
 	}
-	result, err := r.pass(ctx, req)
+	ctrlResult, err := r.reconcile(ctx, req)
 	if err != nil {
-		result.Priority = new(handler.LowPriority)
+		ctrlResult.Priority = new(handler.LowPriority)
 	}
-	return result, err
+	return ctrlResult, err
 }
 
-// pass looks, decides, writes and reports.
-func (r *reconciler[T]) pass(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	obj, err := r.get(ctx, req)
+// reconcile looks, decides, writes and reports.
+func (r *reconciler[T]) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	obj, err := r.getApplication(ctx, req)
 	if err != nil {
-		r.backoff.note(req, err)
+		r.backoff.recordFailure(req, err)
 		return ctrl.Result{}, err
 	}
 	if obj == nil {
@@ -82,99 +82,99 @@ func (r *reconciler[T]) pass(ctx context.Context, req ctrl.Request) (ctrl.Result
 	app := *obj
 	owner := r.owner(app)
 	if app.GetDeletionTimestamp() != nil {
-		return r.finish(ctx, req, app, owner)
+		return r.reconcileDelete(ctx, req, app, owner)
 	}
 	o, err := r.observe(ctx, app, owner)
-	done := newOutcome(owner.Namespace, o.seen)
-	done.databases = o.databases
+	res := newResult(owner.Namespace, o.children)
+	res.databaseHealth = o.databaseHealth
 	if err == nil {
-		r.act(ctx, app, owner, &o, &done)
+		r.reconcileNormal(ctx, app, owner, &o, &res)
 	} else {
-		done.failed = err
+		res.observeErr = err
 	}
-	if done.stale() && r.stale.NumRequeues(req) < staleInARow {
+	if res.isStale() && r.staleBackoff.NumRequeues(req) < maxStaleRetries {
 		// Decided on something that was not so any more: no verdict, look again.
-		return ctrl.Result{RequeueAfter: r.stale.When(req)}, nil
+		return ctrl.Result{RequeueAfter: r.staleBackoff.When(req)}, nil
 	}
-	report, err := r.report(ctx, app, owner, &o, &done)
-	return r.result(req, report, &done, err)
+	update, err := r.updateStatus(ctx, app, owner, &o, &res)
+	return r.requeueResult(req, update, &res, err)
 }
 
-// result says when to look again.
-func (r *reconciler[T]) result(req ctrl.Request, report report, done *outcome, err error) (ctrl.Result, error) {
-	if err = errors.Join(done.err(), err); err != nil {
-		r.backoff.note(req, err)
+// requeueResult says when to look again.
+func (r *reconciler[T]) requeueResult(req ctrl.Request, update statusUpdate, res *result, err error) (ctrl.Result, error) {
+	if err = errors.Join(res.err(), err); err != nil {
+		r.backoff.recordFailure(req, err)
 		return ctrl.Result{}, err
 	}
-	if done.stale() {
-		return ctrl.Result{RequeueAfter: r.stale.When(req)}, nil
+	if res.isStale() {
+		return ctrl.Result{RequeueAfter: r.staleBackoff.When(req)}, nil
 	}
-	r.stale.Forget(req)
-	return ctrl.Result{RequeueAfter: r.next(report, *done)}, nil
+	r.staleBackoff.Forget(req)
+	return ctrl.Result{RequeueAfter: r.requeueAfter(update, *res)}, nil
 }
 
-// act plans and does what is planned.
-func (r *reconciler[T]) act(ctx context.Context, app T, owner desired.Owner, o *observed, done *outcome) {
-	plan, err := rollout.For(rollout.Input{
-		Owner: owner, Components: o.components, Seen: o.seen, KeepJobs: o.keepJobs,
-		Kept: o.kept, DeleteData: r.deletesData(app), Databases: o.databases, Started: o.startedServers,
+// reconcileNormal plans and does what is planned.
+func (r *reconciler[T]) reconcileNormal(ctx context.Context, app T, owner desired.Owner, o *observed, res *result) {
+	plan, err := rollout.NewPlan(rollout.Input{
+		Owner: owner, Components: o.components, Observed: o.children, ProtectedJobs: o.retainedJobs,
+		Retained: o.retainedObjects, DeleteData: r.deletesData(app), DatabaseHealth: o.databaseHealth, StartedImages: o.startedImages,
 	})
-	done.plan, done.invalid = plan, err
+	res.plan, res.specErr = plan, err
 	if err != nil || len(plan.Steps) == 0 {
 		return // what can never work, or hands off
 	}
-	if err := r.confirm(ctx, app, owner, o); err != nil {
-		done.other = err
+	if err := r.verifyAgainstAPIServer(ctx, app, owner, o); err != nil {
+		res.objectErr = err
 		return
 	}
 	// Before the first child: one that is deleted at once must find its order.
-	if err := r.holdDeletion(ctx, app, rollout.Ordered(o.components, o.seen) || rollout.HasData(owner, o.components, o.kept)); err != nil {
-		done.other = err
+	if err := r.ensureFinalizer(ctx, app, rollout.RequiresOrder(o.components, o.children) || rollout.HasData(owner, o.components, o.retainedObjects)); err != nil {
+		res.objectErr = err
 		return
 	}
-	switch err := r.remember(ctx, app, owner, o); {
-	case waits(err):
+	switch err := r.saveRevision(ctx, app, owner, o); {
+	case isBlockedByOthers(err):
 		// Somebody else has the name. Nothing is pruned meanwhile, so nothing that a job
 		// has done is forgotten.
-		done.errors[desired.ID{Kind: desired.KindRevision, Name: desired.RevisionName(owner, o.spec.Hash)}] = err
+		res.childErrs[desired.ID{Kind: desired.KindRevision, Name: desired.RevisionName(owner, o.spec.Hash)}] = err
 	case err != nil:
-		done.other = err
+		res.objectErr = err
 		return
 	}
-	for _, revision := range o.history.Forget {
-		done.forgets[revision.Name] = true
+	for _, revision := range o.history.Prune {
+		res.prunedRevisions[revision.Name] = true
 	}
-	r.prepare(ctx, app, owner, o, &plan, done)
-	r.execute(ctx, app, owner, plan, done)
-	r.grow(ctx, app, owner, o, plan, done)
-	if len(done.errors) > 0 {
+	r.prepareData(ctx, app, owner, o, &plan, res)
+	r.execute(ctx, app, owner, plan, res)
+	r.expandVolumes(ctx, app, owner, o, plan, res)
+	if len(res.childErrs) > 0 {
 		return // prune only after everything else succeeded
 	}
 	for _, p := range plan.Prune {
-		r.remove(ctx, app, owner, p.Component, p.Child, done)
+		r.pruneChild(ctx, app, owner, p.Component, p.Child, res)
 	}
-	r.settleLeftovers(ctx, app, owner, o, plan, done)
-	done.other = r.forget(ctx, owner, o)
+	r.reconcileUnusedData(ctx, app, owner, o, plan, res)
+	res.objectErr = r.pruneRevisions(ctx, owner, o)
 }
 
-// get returns the object as we know it best, or nil when it is gone.
-func (r *reconciler[T]) get(ctx context.Context, req ctrl.Request) (*T, error) {
-	last, wrote := r.written.last(req.NamespacedName)
+// getApplication returns the object as we know it best, or nil when it is gone.
+func (r *reconciler[T]) getApplication(ctx context.Context, req ctrl.Request) (*T, error) {
+	lastWrite, hasWrite := r.ownWrites.lastWrite(req.NamespacedName)
 	obj := r.kind.New()
 	err := r.client.Get(ctx, req.NamespacedName, obj)
 	if apierrors.IsNotFound(err) {
-		gone := r.written.forget(req.NamespacedName)
-		r.applier.Forget(gone)
-		r.ears.forget(gone)
-		r.contents.use(req.NamespacedName, nil)
-		r.databases.forget(req.NamespacedName)
+		gone := r.ownWrites.forget(req.NamespacedName)
+		r.applier.ForgetOwner(gone)
+		r.eventReader.forget(gone)
+		r.configRefs.setRefs(req.NamespacedName, nil)
+		r.databaseProber.forget(req.NamespacedName)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get %s %s: %w", r.gvk.Kind, req.NamespacedName, err)
 	}
-	obj, replaced := r.written.newest(obj, last, wrote)
-	r.applier.Forget(replaced)
+	obj, replaced := r.ownWrites.newest(obj, lastWrite, hasWrite)
+	r.applier.ForgetOwner(replaced)
 	return &obj, nil
 }
 
@@ -185,60 +185,60 @@ func (r *reconciler[T]) owner(obj T) desired.Owner {
 	}
 }
 
-// abreast is how many children of an application are written at the same time.
-const abreast = 8
+// maxConcurrentWrites is how many children of an application are written at the same time.
+const maxConcurrentWrites = 8
 
 // execute applies the steps of a plan: what has to go first, all children at once, then
 // what their components must not have.
-func (r *reconciler[T]) execute(ctx context.Context, app T, owner desired.Owner, plan rollout.Plan, done *outcome) {
+func (r *reconciler[T]) execute(ctx context.Context, app T, owner desired.Owner, plan rollout.Plan, res *result) {
 	type write struct {
 		step   int
-		child  rollout.Application
+		child  rollout.ChildApply
 		result apply.Result
 		err    error
 	}
 	var writes []write
 	for i, step := range plan.Steps {
-		for _, id := range step.First {
-			r.remove(ctx, app, owner, step.Component, id, done)
+		for _, id := range step.RemoveFirst {
+			r.pruneChild(ctx, app, owner, step.Component, id, res)
 		}
 		for _, child := range step.Apply {
 			writes = append(writes, write{step: i, child: child})
 		}
 	}
 	var group errgroup.Group
-	group.SetLimit(abreast)
+	group.SetLimit(maxConcurrentWrites)
 	for i := range writes {
 		w := &writes[i]
-		current, _ := done.seen[w.child.ID].(client.Object)
+		current, _ := res.children[w.child.ID].(client.Object)
 		group.Go(func() error {
-			if w.err = r.optionals.writable(ctx, owner.Namespace, w.child.ID); w.err == nil {
-				w.result, w.err = r.applier.Apply(ctx, owner, w.child.Child, current, w.child.HoldPods)
-				w.err = r.optionals.refine(ctx, owner.Namespace, w.child.ID, w.err)
+			if w.err = r.optionalKinds.ensureWritable(ctx, owner.Namespace, w.child.ID); w.err == nil {
+				w.result, w.err = r.applier.Apply(ctx, owner, w.child.Child, current, w.child.HoldPodTemplate)
+				w.err = r.optionalKinds.refineError(ctx, owner.Namespace, w.child.ID, w.err)
 			}
 			return nil
 		})
 	}
 	_ = group.Wait() // every write has its own error
-	failed := map[int]bool{}
+	failedSteps := map[int]bool{}
 	for _, w := range writes {
-		done.add(plan.Steps[w.step].Component, w.child.ID, w.result, w.err)
-		failed[w.step] = failed[w.step] || w.err != nil
+		res.recordApply(plan.Steps[w.step].Component, w.child.ID, w.result, w.err)
+		failedSteps[w.step] = failedSteps[w.step] || w.err != nil
 	}
 	for i, step := range plan.Steps {
 		for _, id := range step.Remove {
-			if !failed[i] {
-				r.remove(ctx, app, owner, step.Component, id, done)
+			if !failedSteps[i] {
+				r.pruneChild(ctx, app, owner, step.Component, id, res)
 			}
 		}
 	}
 }
 
-// stillSo asks the API server whether an object is what we decide on: the cache may be
+// verifyAppGeneration asks the API server whether an object is what we decide on: the cache may be
 // behind an edit, and another leader may have acted on that since.
-func (r *reconciler[T]) stillSo(ctx context.Context, app T) error {
+func (r *reconciler[T]) verifyAppGeneration(ctx context.Context, app T) error {
 	current := r.kind.New()
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(app), current); client.IgnoreNotFound(err) != nil {
+	if err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(app), current); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("get %s %s: %w", r.gvk.Kind, klog.KObj(app), err)
 	}
 	if current.GetUID() != app.GetUID() || current.GetGeneration() != app.GetGeneration() {
@@ -247,42 +247,42 @@ func (r *reconciler[T]) stillSo(ctx context.Context, app T) error {
 	return nil
 }
 
-// remove deletes a child that the spec does not want, if that is still what the object says.
-func (r *reconciler[T]) remove(ctx context.Context, app T, owner desired.Owner, component string, id desired.ID, done *outcome) {
-	if err := r.stillSo(ctx, app); err != nil {
-		done.errors[id] = fmt.Errorf("before deleting %s %s: %w", id.Kind.Kind, id.Name, err)
+// pruneChild deletes a child that the spec does not want, if that is still what the object says.
+func (r *reconciler[T]) pruneChild(ctx context.Context, app T, owner desired.Owner, component string, id desired.ID, res *result) {
+	if err := r.verifyAppGeneration(ctx, app); err != nil {
+		res.childErrs[id] = fmt.Errorf("before deleting %s %s: %w", id.Kind.Kind, id.Name, err)
 		return
 	}
-	err := r.uncover(ctx, owner, id, done)
+	err := r.protectCompletedJobs(ctx, owner, id, res)
 	removed := false
 	if err == nil {
-		removed, err = r.applier.Remove(ctx, owner, id, done.seen[id].(client.Object))
+		removed, err = r.applier.Remove(ctx, owner, id, res.children[id].(client.Object))
 	}
 	if err != nil {
-		done.errors[id] = err
+		res.childErrs[id] = err
 		return
 	}
 	if removed {
-		done.changes = append(done.changes, change{component, id, removedChange})
-		delete(done.seen, id)
+		res.changes = append(res.changes, change{component, id, removedChange})
+		delete(res.children, id)
 	}
 }
 
-// next is when to look again although nothing happened; 0 means never.
-func (r *reconciler[T]) next(report report, done outcome) time.Duration {
-	var next time.Duration
-	sooner := func(d time.Duration) {
-		if d > 0 && (next == 0 || d < next) {
-			next = d
+// requeueAfter is when to look again although nothing happened; 0 means never.
+func (r *reconciler[T]) requeueAfter(update statusUpdate, res result) time.Duration {
+	var soonest time.Duration
+	consider := func(d time.Duration) {
+		if d > 0 && (soonest == 0 || d < soonest) {
+			soonest = d
 		}
 	}
-	sooner(done.wait)
-	sooner(done.retry())
-	if !report.again.IsZero() {
-		sooner(max(report.again.Sub(r.clock.Now()), time.Millisecond))
+	consider(res.requeueAfter)
+	consider(res.retryRejectedAfter())
+	if !update.requeueAt.IsZero() {
+		consider(max(update.requeueAt.Sub(r.clock.Now()), time.Millisecond))
 	}
-	if done.blocked() {
-		sooner(conflictPoll + rand.N(conflictPoll/3))
+	if res.isBlocked() {
+		consider(nameConflictPollInterval + rand.N(nameConflictPollInterval/3))
 	}
-	return next
+	return soonest
 }

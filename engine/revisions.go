@@ -14,16 +14,16 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/history"
-	"github.com/holdfast-dev/holdfast/internal/own"
+	"github.com/holdfast-dev/holdfast/internal/ownership"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
-// remember stores the spec that is about to be applied, before anything of it is: what a
+// saveRevision stores the spec that is about to be applied, before anything of it is: what a
 // job has done must be known as its doing.
-func (r *reconciler[T]) remember(ctx context.Context, app T, owner desired.Owner, o *observed) error {
+func (r *reconciler[T]) saveRevision(ctx context.Context, app T, owner desired.Owner, o *observed) error {
 	h := &o.history
-	for _, before := range o.strays {
-		after, err := r.applier.Reclaim(ctx, owner, before)
+	for _, before := range o.toReclaim {
+		after, err := r.applier.RestoreOwnership(ctx, owner, before)
 		if err != nil {
 			return err
 		}
@@ -34,9 +34,9 @@ func (r *reconciler[T]) remember(ctx context.Context, app T, owner desired.Owner
 	if r.kind.History == nil {
 		return nil
 	}
-	jobs := desired.JobsOf(o.components)
-	if before := h.Current; before != nil && !slices.Equal(desired.JobSpecs(before), jobs) {
-		after, err := r.applier.NoteJobs(ctx, owner, before, jobs)
+	jobs := desired.JobSpecHashes(o.components)
+	if before := h.Current; before != nil && !slices.Equal(desired.RevisionJobHashes(before), jobs) {
+		after, err := r.applier.SetRevisionJobs(ctx, owner, before, jobs)
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (r *reconciler[T]) remember(ctx context.Context, app T, owner desired.Owner
 	}
 	if before := h.Current; before != nil {
 		// Either somebody went back to an earlier spec, or we have not heard of a later one.
-		if err := r.stillSo(ctx, app); err != nil {
+		if err := r.verifyAppGeneration(ctx, app); err != nil {
 			return err
 		}
 		after, err := r.applier.RenumberRevision(ctx, owner, before, h.Number)
@@ -61,47 +61,47 @@ func (r *reconciler[T]) remember(ctx context.Context, app T, owner desired.Owner
 	if err != nil {
 		return err
 	}
-	h.Current, err = r.applier.CreateRevision(ctx, owner, desired.Revision(owner, o.spec.Hash, data, h.Number, jobs))
+	h.Current, err = r.applier.CreateRevision(ctx, owner, desired.NewRevision(owner, o.spec.Hash, data, h.Number, jobs))
 	return err
 }
 
-// uncover asks the API server, before a Job is deleted because no revision that is seen needs
+// protectCompletedJobs asks the API server, before a Job is deleted because no revision that is seen needs
 // it, whether there is one: without its Job it would run again. A revision that lost the label
 // that our cache selects on is given back, and everything is looked at anew; so it is until
 // the cache has it again.
-func (r *reconciler[T]) uncover(ctx context.Context, owner desired.Owner, id desired.ID, done *outcome) error {
+func (r *reconciler[T]) protectCompletedJobs(ctx context.Context, owner desired.Owner, id desired.ID, res *result) error {
 	if id.Kind != desired.KindJob || r.kind.History == nil {
 		return nil
 	}
 	var all appsv1.ControllerRevisionList
-	if err := r.live.List(ctx, &all, client.InNamespace(owner.Namespace)); err != nil {
+	if err := r.apiReader.List(ctx, &all, client.InNamespace(owner.Namespace)); err != nil {
 		return fmt.Errorf("list ControllerRevisions before deleting Job %s: %w", id.Name, err)
 	}
 	// One that is at work is ended for another run, and its revision may have it run again.
-	run, _ := done.seen[id].(*batchv1.Job)
-	ran := run != nil && rollout.Finished(run)
-	var found error
+	job, _ := res.children[id].(*batchv1.Job)
+	finished := job != nil && rollout.JobFinished(job)
+	var staleErr error
 	for i := range all.Items {
 		revision := &all.Items[i]
-		if !own.Ours(owner, revision) || revision.DeletionTimestamp != nil || done.forgets[revision.Name] {
+		if !ownership.BelongsTo(owner, revision) || revision.DeletionTimestamp != nil || res.prunedRevisions[revision.Name] {
 			continue
 		}
-		hidden := revision.Labels[appsapi.LabelManagedBy] != appsapi.ManagedBy
-		if hidden {
-			if _, err := r.applier.Reclaim(ctx, owner, revision); err != nil {
+		unlabeled := revision.Labels[appsapi.LabelManagedBy] != appsapi.ManagedBy
+		if unlabeled {
+			if _, err := r.applier.RestoreOwnership(ctx, owner, revision); err != nil {
 				return err
 			}
 		}
-		if hidden || ran && slices.Contains(desired.JobSpecs(revision), run.Annotations[appsapi.AnnotationJobSpec]) {
-			found = fmt.Errorf("ControllerRevision %s was not seen: %w", revision.Name, apply.ErrStale)
+		if unlabeled || finished && slices.Contains(desired.RevisionJobHashes(revision), job.Annotations[appsapi.AnnotationJobSpec]) {
+			staleErr = fmt.Errorf("ControllerRevision %s was not seen: %w", revision.Name, apply.ErrStale)
 		}
 	}
-	return found
+	return staleErr
 }
 
-// forget deletes the specs beyond the limit.
-func (r *reconciler[T]) forget(ctx context.Context, owner desired.Owner, o *observed) error {
-	for _, revision := range o.history.Forget {
+// pruneRevisions deletes the specs beyond the limit.
+func (r *reconciler[T]) pruneRevisions(ctx context.Context, owner desired.Owner, o *observed) error {
+	for _, revision := range o.history.Prune {
 		if !metav1.IsControlledBy(revision, &metav1.ObjectMeta{UID: owner.UID}) || revision.DeletionTimestamp != nil {
 			continue
 		}
@@ -112,8 +112,8 @@ func (r *reconciler[T]) forget(ctx context.Context, owner desired.Owner, o *obse
 	return nil
 }
 
-// wasHealthy notes that everything is ready with the current spec.
-func (r *reconciler[T]) wasHealthy(ctx context.Context, owner desired.Owner, o *observed) error {
+// markRevisionHealthy notes that everything is ready with the current spec.
+func (r *reconciler[T]) markRevisionHealthy(ctx context.Context, owner desired.Owner, o *observed) error {
 	h := &o.history
 	if h.Current == nil || h.Healthy == h.Current {
 		return nil
@@ -122,7 +122,7 @@ func (r *reconciler[T]) wasHealthy(ctx context.Context, owner desired.Owner, o *
 		h.Healthy = h.Current
 		return nil
 	}
-	marked, err := r.applier.MarkHealthy(ctx, owner, h.Current)
+	marked, err := r.applier.MarkRevisionHealthy(ctx, owner, h.Current)
 	if err != nil {
 		return fmt.Errorf("note that revision %d is healthy: %w", h.Current.Revision, err)
 	}

@@ -36,9 +36,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// forever is long enough for an API server, or our own CRDs, to appear: the operator
+// noTimeout is long enough for an API server, or our own CRDs, to appear: the operator
 // waits for them, it does not exit.
-const forever = time.Duration(math.MaxInt64)
+const noTimeout = time.Duration(math.MaxInt64)
 
 // +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets;controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=batch,resources=jobs;cronjobs,verbs=get;list;watch;create;patch;delete
@@ -55,18 +55,18 @@ const forever = time.Duration(math.MaxInt64)
 type childKind struct {
 	object client.Object
 	list   func() client.ObjectList
-	kind   schema.GroupVersionKind
+	gvk    schema.GroupVersionKind
 }
 
 // Everything that is watched: children, pods for what they tell, and of what pods take
 // configuration from that it exists and changes.
 var (
-	setKind      = childKind{&appsv1.StatefulSet{}, func() client.ObjectList { return &appsv1.StatefulSetList{} }, desired.KindStatefulSet}
-	revisionKind = childKind{&appsv1.ControllerRevision{}, func() client.ObjectList { return &appsv1.ControllerRevisionList{} }, desired.KindRevision}
+	statefulSetKind = childKind{&appsv1.StatefulSet{}, func() client.ObjectList { return &appsv1.StatefulSetList{} }, desired.KindStatefulSet}
+	revisionKind    = childKind{&appsv1.ControllerRevision{}, func() client.ObjectList { return &appsv1.ControllerRevisionList{} }, desired.KindRevision}
 
-	children = []childKind{
+	childKinds = []childKind{
 		{&appsv1.Deployment{}, func() client.ObjectList { return &appsv1.DeploymentList{} }, desired.KindDeployment},
-		setKind,
+		statefulSetKind,
 		{&corev1.Service{}, func() client.ObjectList { return &corev1.ServiceList{} }, desired.KindService},
 		{&batchv1.Job{}, func() client.ObjectList { return &batchv1.JobList{} }, desired.KindJob},
 		{&batchv1.CronJob{}, func() client.ObjectList { return &batchv1.CronJobList{} }, desired.KindCronJob},
@@ -76,12 +76,12 @@ var (
 		{&networkingv1.Ingress{}, func() client.ObjectList { return &networkingv1.IngressList{} }, desired.KindIngress},
 		revisionKind,
 	}
-	// optionalChildren are of kinds that are not part of Kubernetes.
-	optionalChildren = []childKind{
+	// optionalChildKinds are of kinds that are not part of Kubernetes.
+	optionalChildKinds = []childKind{
 		{unstructuredObject(desired.KindRoute), func() client.ObjectList { return unstructuredList(desired.KindRoute) }, desired.KindRoute},
 	}
-	pod     = &corev1.Pod{}
-	sources = []string{desired.RefConfigMap, desired.RefSecret}
+	podObject      = &corev1.Pod{}
+	configRefKinds = []string{desired.RefConfigMap, desired.RefSecret}
 )
 
 func unstructuredObject(kind schema.GroupVersionKind) client.Object {
@@ -96,8 +96,8 @@ func unstructuredList(kind schema.GroupVersionKind) client.ObjectList {
 	return l
 }
 
-// sourceMetadata is the metadata of a kind that pods take configuration from.
-func sourceMetadata(kind string) *metav1.PartialObjectMetadata {
+// partialMetadata is the metadata of a kind that pods take configuration from.
+func partialMetadata(kind string) *metav1.PartialObjectMetadata {
 	m := &metav1.PartialObjectMetadata{}
 	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 	return m
@@ -110,14 +110,14 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 	if err != nil {
 		return fmt.Errorf("set up a kind: %w", err)
 	}
-	if err := index(mgr); err != nil {
+	if err := addIndexes(mgr); err != nil {
 		return err
 	}
-	cache, ok := mgr.GetCache().(splitCache)
+	cache, ok := mgr.GetCache().(compositeCache)
 	if !ok {
 		return fmt.Errorf("set up %s: the manager needs the cache of engine.NewCache, and has %T", gvk.Kind, mgr.GetCache())
 	}
-	kinds, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	discoveryClient, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("ask the API server which kinds it knows: %w", err)
 	}
@@ -125,42 +125,42 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 	applier := apply.New(cache, mgr.GetAPIReader(), mgr.GetClient(), clock.RealClock{})
 	applier.MaxBackoff = o.MaxBackoff
 	r := &reconciler[T]{
-		kind:      withServers(kind),
-		gvk:       gvk,
-		client:    mgr.GetClient(),
-		cache:     cache,
-		live:      mgr.GetAPIReader(),
-		applier:   applier,
-		events:    recorder{mgr.GetEventRecorder("holdfast")},
-		ears:      newEars(mgr.GetAPIReader(), clock.RealClock{}),
-		clock:     clock.RealClock{},
-		backoff:   limiter,
-		ward:      newWard(o.Workers),
-		stale:     workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, maxUnreachable),
-		written:   newWritten[T](),
-		optionals: optionals{},
-		contents: newContents(mgr.GetClient(), mgr.GetAPIReader(),
-			&contentKey{namespace: o.Namespace, reader: mgr.GetAPIReader(), writer: mgr.GetClient()}),
+		kind:          withDatabaseServers(kind),
+		gvk:           gvk,
+		client:        mgr.GetClient(),
+		cache:         cache,
+		apiReader:     mgr.GetAPIReader(),
+		applier:       applier,
+		events:        eventRecorder{mgr.GetEventRecorder("holdfast")},
+		eventReader:   newEventReader(mgr.GetAPIReader(), clock.RealClock{}),
+		clock:         clock.RealClock{},
+		backoff:       limiter,
+		retryLimiter:  newRetryLimiter(o.Workers),
+		staleBackoff:  workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](initialBackoff, maxUnreachableBackoff),
+		ownWrites:     newOwnWrites[T](),
+		optionalKinds: optionalKinds{},
+		configRefs: newHashCache(mgr.GetClient(), mgr.GetAPIReader(),
+			&hmacKey{namespace: o.Namespace, reader: mgr.GetAPIReader(), writer: mgr.GetClient()}),
 	}
-	b := ctrl.NewControllerManagedBy(independent{mgr}).
+	b := ctrl.NewControllerManagedBy(perSourceSyncManager{mgr}).
 		Named(strings.ToLower(gvk.Kind)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: o.Workers,
 			RateLimiter:             limiter,
-			CacheSyncTimeout:        forever,
+			CacheSyncTimeout:        noTimeout,
 		}).
 		For(kind.New(), builder.WithPredicates(predicate.Funcs{
-			UpdateFunc: func(e event.UpdateEvent) bool { return !r.written.echo(e.ObjectOld, e.ObjectNew) },
+			UpdateFunc: func(e event.UpdateEvent) bool { return !r.ownWrites.isOwnWrite(e.ObjectOld, e.ObjectNew) },
 		})).
-		Watches(kind.New(), unseenFirst[T]()).
-		Watches(pod, handler.EnqueueRequestsFromMapFunc(byInstance)).
-		Watches(claim, r.keptHandler())
-	b.WatchesRawSource(r.askDatabases(mgr))
-	r.watchChildren(b, cache, knows(kinds))
-	for _, kind := range sources {
-		b = b.WatchesMetadata(sourceMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.contents.usersOf(kind)))
+		Watches(kind.New(), prioritizeUnobserved[T]()).
+		Watches(podObject, handler.EnqueueRequestsFromMapFunc(requestsForPod)).
+		Watches(claimObject, r.retainedHandler())
+	b.WatchesRawSource(r.databaseProbeSource(mgr))
+	r.watchChildren(b, cache, isServedFunc(discoveryClient))
+	for _, kind := range configRefKinds {
+		b = b.WatchesMetadata(partialMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.configRefs.requestsForConsumers(kind)))
 	}
-	b = b.WatchesMetadata(sourceMetadata(desired.RefSecret), r.keptHandler())
+	b = b.WatchesMetadata(partialMetadata(desired.RefSecret), r.retainedHandler())
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("set up %s: %w", gvk.Kind, err)
 	}
@@ -168,70 +168,72 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 }
 
 // watchChildren makes a controller watch what the objects of its kind consist of.
-func (r *reconciler[T]) watchChildren(b *builder.Builder, cache splitCache, known func(context.Context, schema.GroupVersionKind) (bool, error)) {
-	handlerOf := func(child childKind) handler.EventHandler {
-		return childHandler{owner: r.gvk.GroupKind(), kind: child.kind, applier: r.applier}.handler()
+func (r *reconciler[T]) watchChildren(b *builder.Builder, cache compositeCache, isServed func(context.Context, schema.GroupVersionKind) (bool, error)) {
+	newHandler := func(child childKind) handler.EventHandler {
+		return childHandler{owner: r.gvk.GroupKind(), gvk: child.gvk, applier: r.applier}.eventHandler()
 	}
-	for _, child := range children {
-		b.Watches(child.object, handlerOf(child))
+	for _, child := range childKinds {
+		b.Watches(child.object, newHandler(child))
 	}
-	for _, child := range optionalChildren {
-		o := &optional{childKind: child, cache: cache, known: known, handler: handlerOf(child), clock: r.clock, looked: make(chan struct{})}
-		r.optionals[child.kind] = o
+	for _, child := range optionalChildKinds {
+		o := &optionalKind{childKind: child, cache: cache, isServed: isServed, handler: newHandler(child), clock: r.clock, initialized: make(chan struct{})}
+		r.optionalKinds[child.gvk] = o
 		b.WatchesRawSource(o)
 	}
 }
 
-// independent is a manager whose controllers wait for what they watch themselves. Left to
+// perSourceSyncManager is a manager whose controllers wait for what they watch themselves. Left to
 // itself, each waits for the whole cache: a kind whose CRD is missing would keep all others
 // from working.
-type independent struct{ ctrl.Manager }
+type perSourceSyncManager struct{ ctrl.Manager }
 
 // GetCache is what controllers watch through.
-func (m independent) GetCache() ctrlcache.Cache { return ownSources{m.Manager.GetCache()} }
+func (m perSourceSyncManager) GetCache() ctrlcache.Cache {
+	return perSourceSyncCache{m.Manager.GetCache()}
+}
 
-type ownSources struct{ ctrlcache.Cache }
+type perSourceSyncCache struct{ ctrlcache.Cache }
 
 // WaitForCacheSync leaves the waiting to each source: it returns when its own informer has
 // told it everything.
-func (ownSources) WaitForCacheSync(context.Context) bool { return true }
+func (perSourceSyncCache) WaitForCacheSync(context.Context) bool { return true }
 
-// index may be asked for by every kind; the indexes are the same.
-func index(mgr ctrl.Manager) error {
+// addIndexes may be asked for by every kind; the indexes are the same.
+func addIndexes(mgr ctrl.Manager) error {
 	ctx, indexer := context.Background(), mgr.GetFieldIndexer()
-	for _, child := range children {
-		if err := addIndex(ctx, indexer, child.object, indexOwner, ownersOf); err != nil {
+	for _, child := range childKinds {
+		if err := addIndex(ctx, indexer, child.object, indexOwner, ownerIndexKeys); err != nil {
 			return err
 		}
 	}
-	secret := sourceMetadata(desired.RefSecret)
-	for _, by := range []struct {
-		object client.Object
-		field  string
-		of     client.IndexerFunc
+	secret := partialMetadata(desired.RefSecret)
+	for _, idx := range []struct {
+		object    client.Object
+		field     string
+		indexFunc client.IndexerFunc
 	}{
-		{pod, indexWorkload, workloadOf}, {setKind.object, indexWorkload, workloadOf},
-		{claim, indexWorkload, workloadOf}, {secret, indexWorkload, workloadOf},
-		{claim, indexKept, keptBy}, {secret, indexKept, keptBy},
+		{podObject, indexWorkload, workloadIndexKeys}, {statefulSetKind.object, indexWorkload, workloadIndexKeys},
+		{claimObject, indexWorkload, workloadIndexKeys}, {secret, indexWorkload, workloadIndexKeys},
+		{claimObject, indexRetained, retainedIndexKeys}, {secret, indexRetained, retainedIndexKeys},
 	} {
-		if err := addIndex(ctx, indexer, by.object, by.field, by.of); err != nil {
+		if err := addIndex(ctx, indexer, idx.object, idx.field, idx.indexFunc); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func addIndex(ctx context.Context, indexer client.FieldIndexer, obj client.Object, field string, of client.IndexerFunc) error {
-	err := indexer.IndexField(ctx, obj, field, of)
+func addIndex(ctx context.Context, indexer client.FieldIndexer, obj client.Object, field string, indexFunc client.IndexerFunc) error {
+	err := indexer.IndexField(ctx, obj, field, indexFunc)
 	if err != nil && !strings.Contains(err.Error(), "indexer conflict") {
 		return fmt.Errorf("index %T by %s: %w", obj, field, err)
 	}
 	return nil
 }
 
-// byInstance wakes the object whose name a pod carries. Which kind it is the label does
+// requestsForPod wakes the object whose name a pod carries. Which kind it is the label does
 // not say: a wrong guess finds nothing and costs nothing.
-func byInstance(_ context.Context, pod client.Object) []reconcile.Request {
+func requestsForPod(_ context.Context, pod client.Object) []reconcile.Request {
 	name := pod.GetLabels()[appsapi.LabelInstance]
 	if name == "" {
 		return nil
@@ -242,25 +244,25 @@ func byInstance(_ context.Context, pod client.Object) []reconcile.Request {
 // childHandler wakes the owner of a child, also when its reference was taken away.
 type childHandler struct {
 	owner   schema.GroupKind
-	kind    schema.GroupVersionKind
+	gvk     schema.GroupVersionKind
 	applier *apply.Applier
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-func (h childHandler) handler() handler.EventHandler {
+func (h childHandler) eventHandler() handler.EventHandler {
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { h.wake(q, e.Object) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { h.wake(q, e.ObjectOld, e.ObjectNew) },
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { h.enqueueOwners(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { h.enqueueOwners(q, e.ObjectOld, e.ObjectNew) },
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
-			h.applier.Gone(e.Object, h.kind)
-			h.wake(q, e.Object)
+			h.applier.ObserveDeleted(e.Object, h.gvk)
+			h.enqueueOwners(q, e.Object)
 		},
 	}
 }
 
-func (h childHandler) wake(q queue, states ...client.Object) {
-	for _, child := range states {
+func (h childHandler) enqueueOwners(q queue, objs ...client.Object) {
+	for _, child := range objs {
 		if name := h.ownerName(child); name != "" {
 			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: child.GetNamespace(), Name: name}})
 		}

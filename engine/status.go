@@ -16,56 +16,56 @@ import (
 // deletionDeadline is after how long a deletion that waits counts as stalled.
 const deletionDeadline = 10 * time.Minute
 
-// summary is one condition's worth of verdict on the whole object.
-type summary struct {
+// conditionSummary is one condition's worth of verdict on the whole object.
+type conditionSummary struct {
 	status  metav1.ConditionStatus
 	reason  string
 	message string
 	// stalled is set when nothing will move by itself.
 	stalled bool
-	// waits is set when it may become stalled by waiting too long.
-	waits bool
+	// mayStall is set when it may become stalled by waiting too long.
+	mayStall bool
 }
 
-// status is what the object's status must say.
-func status(before *appsapi.ApplicationStatus, generation int64, views []view, done *outcome, now time.Time) *appsapi.ApplicationStatus {
+// computeStatus is what the object's status must say.
+func computeStatus(before *appsapi.ApplicationStatus, generation int64, states []componentState, res *result, now time.Time) *appsapi.ApplicationStatus {
 	after := before.DeepCopy()
 	after.ObservedGeneration = generation
 	var causes []explain.Cause
-	for _, v := range views {
+	for _, v := range states {
 		causes = append(causes, v.causes...)
 	}
-	for _, c := range refusals(done) {
+	for _, c := range rejectionCauses(res) {
 		c.Since = now
 		causes = append(causes, c)
 	}
-	if done.failed == nil {
-		after.Causes = explain.ForStatus(explain.Keep(causes, before.Causes))
+	if res.observeErr == nil {
+		after.Causes = explain.ForStatus(explain.PreserveSince(causes, before.Causes))
 	}
-	verdict := ready(views, done)
-	set(after, appsapi.ConditionReady, verdict, now)
-	set(after, appsapi.ConditionApplied, applied(views, done), now)
-	say(before, after, verdict, deadline(views), now)
+	readiness := summarizeReady(states, res)
+	setCondition(after, appsapi.ConditionReady, readiness, now)
+	setCondition(after, appsapi.ConditionApplied, summarizeApplied(states, res), now)
+	setProgressConditions(before, after, readiness, progressDeadline(states), now)
 	return after
 }
 
-// say sets the conditions that are there only while they are True, from what Ready says.
-func say(before, after *appsapi.ApplicationStatus, ready summary, deadline time.Duration, now time.Time) {
-	stalled := ready.stalled || ready.waits && overdue(before, ready.reason, deadline, now)
+// setProgressConditions sets the conditions that are there only while they are True, from what Ready says.
+func setProgressConditions(before, after *appsapi.ApplicationStatus, ready conditionSummary, deadline time.Duration, now time.Time) {
+	stalled := ready.stalled || ready.mayStall && isOverdue(before, ready.reason, deadline, now)
 	reconciling := ready.status != metav1.ConditionTrue && ready.reason != appsapi.ReasonSuspended && !stalled
-	for kind, present := range map[string]bool{appsapi.ConditionReconciling: reconciling, appsapi.ConditionStalled: stalled} {
+	for conditionType, present := range map[string]bool{appsapi.ConditionReconciling: reconciling, appsapi.ConditionStalled: stalled} {
 		conditions.SetOrRemove(&after.Conditions, present, metav1.Condition{
-			Type: kind, Reason: ready.reason, Message: ready.message, ObservedGeneration: after.ObservedGeneration}, now)
+			Type: conditionType, Reason: ready.reason, Message: ready.message, ObservedGeneration: after.ObservedGeneration}, now)
 	}
 }
 
-func set(after *appsapi.ApplicationStatus, kind string, s summary, now time.Time) {
+func setCondition(after *appsapi.ApplicationStatus, conditionType string, s conditionSummary, now time.Time) {
 	conditions.Set(&after.Conditions, metav1.Condition{
-		Type: kind, Status: s.status, Reason: s.reason, Message: s.message, ObservedGeneration: after.ObservedGeneration}, now)
+		Type: conditionType, Status: s.status, Reason: s.reason, Message: s.message, ObservedGeneration: after.ObservedGeneration}, now)
 }
 
-// deletionStatus is what the status of an object that is being deleted must say.
-func deletionStatus(before *appsapi.ApplicationStatus, generation int64, s summary, now time.Time) *appsapi.ApplicationStatus {
+// computeDeletionStatus is what the status of an object that is being deleted must say.
+func computeDeletionStatus(before *appsapi.ApplicationStatus, generation int64, s conditionSummary, now time.Time) *appsapi.ApplicationStatus {
 	after := before.DeepCopy()
 	after.ObservedGeneration, after.Causes = generation, nil
 	if c := meta.FindStatusCondition(before.Conditions, appsapi.ConditionReconciling); c != nil && c.Reason != appsapi.ReasonDeleting {
@@ -73,14 +73,14 @@ func deletionStatus(before *appsapi.ApplicationStatus, generation int64, s summa
 		meta.RemoveStatusCondition(&after.Conditions, appsapi.ConditionReconciling)
 		before = after.DeepCopy()
 	}
-	set(after, appsapi.ConditionReady, s, now)
-	say(before, after, s, deletionDeadline, now)
+	setCondition(after, appsapi.ConditionReady, s, now)
+	setProgressConditions(before, after, s, deletionDeadline, now)
 	return after
 }
 
-// overdue says whether the object has waited for the same thing too long. The clock is
+// isOverdue says whether the object has waited for the same thing too long. The clock is
 // the time of our own condition; losing it only starts it again.
-func overdue(before *appsapi.ApplicationStatus, reason string, deadline time.Duration, now time.Time) bool {
+func isOverdue(before *appsapi.ApplicationStatus, reason string, deadline time.Duration, now time.Time) bool {
 	if c := meta.FindStatusCondition(before.Conditions, appsapi.ConditionStalled); c != nil {
 		return c.Reason == reason
 	}
@@ -88,17 +88,17 @@ func overdue(before *appsapi.ApplicationStatus, reason string, deadline time.Dur
 	return c != nil && now.Sub(c.LastTransitionTime.Time) >= deadline
 }
 
-// deadline is how long all components may take, one after the other.
-func deadline(views []view) time.Duration {
+// progressDeadline is how long all components may take, one after the other.
+func progressDeadline(states []componentState) time.Duration {
 	var all time.Duration
-	for _, v := range views {
+	for _, v := range states {
 		all += time.Duration(v.component.ProgressDeadlineSeconds) * time.Second
 	}
 	return all
 }
 
-// again is when an object that waits will have waited too long, if it has not yet.
-func again(after *appsapi.ApplicationStatus, deadline time.Duration, now time.Time) time.Time {
+// stallsAt is when an object that waits will have waited too long, if it has not yet.
+func stallsAt(after *appsapi.ApplicationStatus, deadline time.Duration, now time.Time) time.Time {
 	c := meta.FindStatusCondition(after.Conditions, appsapi.ConditionReconciling)
 	if c == nil || !c.LastTransitionTime.Add(deadline).After(now) {
 		return time.Time{}
@@ -106,29 +106,29 @@ func again(after *appsapi.ApplicationStatus, deadline time.Duration, now time.Ti
 	return c.LastTransitionTime.Add(deadline)
 }
 
-// news says whether the status of an object is worth a write. While something is on its way
+// shouldWriteStatus says whether the status of an object is worth a write. While something is on its way
 // only transitions are: counts change all the time. When everything is well they rest, and
 // what differs then was written by somebody else.
-func news(app, next Object) bool {
+func shouldWriteStatus(app, next Object) bool {
 	before, after := app.ApplicationStatus(), next.ApplicationStatus()
-	if transition(before, after) {
+	if isTransition(before, after) {
 		return true
 	}
-	if was, ok := app.(Stack); ok && stackTransition(was.StackStatus(), next.(Stack).StackStatus()) {
+	if was, ok := app.(Stack); ok && isStackTransition(was.StackStatus(), next.(Stack).StackStatus()) {
 		return true
 	}
 	return meta.IsStatusConditionTrue(after.Conditions, appsapi.ConditionReady) && !equality.Semantic.DeepEqual(app, next)
 }
 
-// transition says whether the difference is worth a write: conditions, generation, or
+// isTransition says whether the difference is worth a write: conditions, generation, or
 // which causes there are. What else changed goes along.
-func transition(before, after *appsapi.ApplicationStatus) bool {
+func isTransition(before, after *appsapi.ApplicationStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration ||
 		!equality.Semantic.DeepEqual(before.Conditions, after.Conditions) ||
-		!sameCodes(before.Causes, after.Causes)
+		!sameCauseCodes(before.Causes, after.Causes)
 }
 
-func sameCodes(a, b []appsapi.Cause) bool {
+func sameCauseCodes(a, b []appsapi.Cause) bool {
 	codes := map[string]bool{}
 	for _, c := range a {
 		codes[c.Code] = true
@@ -140,9 +140,9 @@ func sameCodes(a, b []appsapi.Cause) bool {
 	return equality.Semantic.DeepEqual(codes, other)
 }
 
-// stackTransition says the same of what kinds with several components show: the health of
+// isStackTransition says the same of what kinds with several components show: the health of
 // a component, or which revision it is.
-func stackTransition(before, after *appsapi.StackStatus) bool {
+func isStackTransition(before, after *appsapi.StackStatus) bool {
 	if before.CurrentRevision != after.CurrentRevision || before.HealthyRevision != after.HealthyRevision {
 		return true
 	}

@@ -16,25 +16,25 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/explain"
-	"github.com/holdfast-dev/holdfast/internal/own"
+	"github.com/holdfast-dev/holdfast/internal/ownership"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
 var (
 	noon         = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	owner        = desired.Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Namespace: "shop", Name: "web", UID: "uid"}
+	testOwner    = desired.Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Namespace: "shop", Name: "web", UID: "uid"}
 	deploymentID = desired.ID{Kind: desired.KindDeployment, Name: "web"}
 	serviceID    = desired.ID{Kind: desired.KindService, Name: "web"}
 )
 
-func web(suspend bool) desired.Component {
-	return desired.For(owner, []appsapi.Component{{Name: "web", ResourceName: "web", Suspend: suspend, Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{
+func webComponent(suspend bool) desired.Component {
+	return desired.Build(testOwner, []appsapi.Component{{Name: "web", ResourceName: "web", Suspend: suspend, Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{
 		ContainerSpec: appsapi.ContainerSpec{Image: "nginx"}, Ports: []appsapi.Port{{Port: 80}},
-	}}}}, desired.Known{})[0]
+	}}}}, desired.ClusterState{})[0]
 }
 
-// deployment has this many pods of the two that are wanted.
-func deployment(ready int32, change ...func(*appsv1.Deployment)) *appsv1.Deployment {
+// newTestDeployment has this many pods of the two that are wanted.
+func newTestDeployment(ready int32, change ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Generation: 2},
 		Spec: appsv1.DeploymentSpec{Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
@@ -49,7 +49,7 @@ func deployment(ready int32, change ...func(*appsv1.Deployment)) *appsv1.Deploym
 }
 
 // applied marks children as what the spec asks for.
-func appliedAs(c desired.Component, seen rollout.Seen) rollout.Seen {
+func markApplied(c desired.Component, seen rollout.Observed) rollout.Observed {
 	for _, child := range c.Children {
 		config, err := child.Render(seen[child.ID])
 		if err != nil {
@@ -60,16 +60,16 @@ func appliedAs(c desired.Component, seen rollout.Seen) rollout.Seen {
 	return seen
 }
 
-// why explains a component as a pass over its object does.
-func why(c desired.Component, done *outcome, pods []*corev1.Pod, now time.Time) explain.Answer {
-	return explain.Explain((&observed{}).scene(c, done, pods), now)
+// explainComponent explains a component as a pass over its object does.
+func explainComponent(c desired.Component, res *result, pods []*corev1.Pod, now time.Time) explain.Diagnosis {
+	return explain.Explain((&observed{}).snapshot(c, res, pods), now)
 }
 
 func timedOut(d *appsv1.Deployment) {
 	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
 }
 
-func crashing() []*corev1.Pod {
+func crashingPods() []*corev1.Pod {
 	return []*corev1.Pod{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", CreationTimestamp: metav1.NewTime(noon.Add(-time.Hour))},
 		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
@@ -79,8 +79,8 @@ func crashing() []*corev1.Pod {
 	}}
 }
 
-// lines prints a status as people read it.
-func lines(s *appsapi.ApplicationStatus) []string {
+// statusLines prints a status as people read it.
+func statusLines(s *appsapi.ApplicationStatus) []string {
 	var out []string
 	for _, c := range s.Conditions {
 		out = append(out, fmt.Sprintf("%s %s/%s: %s", c.Type, c.Status, c.Reason, c.Message))
@@ -91,109 +91,109 @@ func lines(s *appsapi.ApplicationStatus) []string {
 	return out
 }
 
-func TestStatus(t *testing.T) {
+func TestComputeStatus(t *testing.T) {
 	const (
-		fine     = "Applied True/Reconciled: The API server accepted every object"
-		rolling  = "Deployment shop/web waits for its pods to become ready"
-		crash    = "Container app of pod web-1 crashes: it exited with code 3"
-		conflict = "Service shop/web belongs to Foo \"bar\""
-		quota    = `The API server refused Deployment web: deployments.apps "web" is forbidden: exceeded quota`
+		appliedOK = "Applied True/Reconciled: The API server accepted every object"
+		rolling   = "Deployment shop/web waits for its pods to become ready"
+		crash     = "Container app of pod web-1 crashes: it exited with code 3"
+		conflict  = "Service shop/web belongs to Foo \"bar\""
+		quota     = `The API server refused Deployment web: deployments.apps "web" is forbidden: exceeded quota`
 	)
-	taken := &own.NameConflict{Child: serviceID, Namespace: "shop", Why: `belongs to Foo "bar"`}
-	refusal := fmt.Errorf("apply Deployment shop/web: %w",
+	nameConflict := &ownership.NameConflict{Child: serviceID, Namespace: "shop", Message: `belongs to Foo "bar"`}
+	rejection := fmt.Errorf("apply Deployment shop/web: %w",
 		apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments"}, "web", errors.New("exceeded quota")))
 	before := func(kind, reason string, age time.Duration) []metav1.Condition {
 		return []metav1.Condition{{Type: kind, Status: "True", Reason: reason, LastTransitionTime: metav1.NewTime(noon.Add(-age))}}
 	}
 	cases := map[string]struct {
-		suspend    bool
-		pending    bool
-		deployment *appsv1.Deployment
-		pods       []*corev1.Pod
-		errors     map[desired.ID]error
-		failed     error
-		before     []metav1.Condition
-		want       []string
+		suspend        bool
+		pendingChanges bool
+		deployment     *appsv1.Deployment
+		pods           []*corev1.Pod
+		childErrs      map[desired.ID]error
+		observeErr     error
+		before         []metav1.Condition
+		want           []string
 	}{
-		"well": {deployment: deployment(2), want: []string{"Ready True/Reconciled: Everything runs as declared", fine}},
-		"on its way": {deployment: deployment(1), want: []string{
-			"Ready False/Progressing: " + rolling, fine, "Reconciling True/Progressing: " + rolling}},
-		"crashing": {deployment: deployment(1), pods: crashing(), want: []string{
-			"Ready False/ComponentDegraded: " + crash, fine, "Reconciling True/ComponentDegraded: " + crash, "cause CrashLoop Pod/web-1"}},
-		"crashing past its deadline": {deployment: deployment(1, timedOut), pods: crashing(), want: []string{
-			"Ready False/ComponentDegraded: " + crash, fine, "Stalled True/ComponentDegraded: " + crash, "cause CrashLoop Pod/web-1"}},
-		"a name is taken": {deployment: deployment(2), errors: map[desired.ID]error{serviceID: taken, deploymentID: refusal}, want: []string{
+		"well": {deployment: newTestDeployment(2), want: []string{"Ready True/Reconciled: Everything runs as declared", appliedOK}},
+		"on its way": {deployment: newTestDeployment(1), want: []string{
+			"Ready False/Progressing: " + rolling, appliedOK, "Reconciling True/Progressing: " + rolling}},
+		"crashing": {deployment: newTestDeployment(1), pods: crashingPods(), want: []string{
+			"Ready False/ComponentDegraded: " + crash, appliedOK, "Reconciling True/ComponentDegraded: " + crash, "cause CrashLoop Pod/web-1"}},
+		"crashing past its deadline": {deployment: newTestDeployment(1, timedOut), pods: crashingPods(), want: []string{
+			"Ready False/ComponentDegraded: " + crash, appliedOK, "Stalled True/ComponentDegraded: " + crash, "cause CrashLoop Pod/web-1"}},
+		"a name is taken": {deployment: newTestDeployment(2), childErrs: map[desired.ID]error{serviceID: nameConflict, deploymentID: rejection}, want: []string{
 			"Ready False/NameConflict: " + conflict, "Applied False/NameConflict: " + conflict, "Reconciling True/NameConflict: " + conflict}},
-		"a name is taken for too long": {deployment: deployment(2), errors: map[desired.ID]error{serviceID: taken},
+		"a name is taken for too long": {deployment: newTestDeployment(2), childErrs: map[desired.ID]error{serviceID: nameConflict},
 			before: before("Reconciling", "NameConflict", 10*time.Minute), want: []string{
 				"Ready False/NameConflict: " + conflict, "Applied False/NameConflict: " + conflict, "Stalled True/NameConflict: " + conflict}},
-		"a name is still taken": {deployment: deployment(2), errors: map[desired.ID]error{serviceID: taken},
+		"a name is still taken": {deployment: newTestDeployment(2), childErrs: map[desired.ID]error{serviceID: nameConflict},
 			before: before("Stalled", "NameConflict", time.Second), want: []string{
 				"Stalled True/NameConflict: " + conflict, "Ready False/NameConflict: " + conflict, "Applied False/NameConflict: " + conflict}},
-		"refused": {deployment: deployment(2), errors: map[desired.ID]error{deploymentID: refusal}, want: []string{
+		"refused": {deployment: newTestDeployment(2), childErrs: map[desired.ID]error{deploymentID: rejection}, want: []string{
 			"Ready False/ApplyFailed: " + quota, "Applied False/ApplyFailed: " + quota, "Reconciling True/ApplyFailed: " + quota}},
-		"unseen": {failed: errors.New("get Deployment shop/web: no"), want: []string{
+		"unseen": {observeErr: errors.New("get Deployment shop/web: no"), want: []string{
 			"Ready Unknown/InternalError: The state in the cluster could not be read: get Deployment shop/web: no",
 			"Applied Unknown/InternalError: Nothing was written, because the state in the cluster could not be read",
 			"Reconciling True/InternalError: The state in the cluster could not be read: get Deployment shop/web: no"}},
-		"suspended": {suspend: true, deployment: deployment(2), want: []string{
-			"Ready True/Suspended: Runs on as it is; while suspended nothing is repaired or updated", fine}},
-		"suspended and not well": {suspend: true, deployment: deployment(1), want: []string{
-			"Ready False/Suspended: " + rolling + "; while suspended nothing is repaired or updated", fine}},
-		"suspended and crashing": {suspend: true, deployment: deployment(1), pods: crashing(), want: []string{
-			"Ready False/Suspended: " + crash + "; while suspended nothing is repaired or updated", fine, "cause CrashLoop Pod/web-1"}},
-		"suspended and edited": {suspend: true, pending: true, deployment: deployment(2), want: []string{
+		"suspended": {suspend: true, deployment: newTestDeployment(2), want: []string{
+			"Ready True/Suspended: Runs on as it is; while suspended nothing is repaired or updated", appliedOK}},
+		"suspended and not well": {suspend: true, deployment: newTestDeployment(1), want: []string{
+			"Ready False/Suspended: " + rolling + "; while suspended nothing is repaired or updated", appliedOK}},
+		"suspended and crashing": {suspend: true, deployment: newTestDeployment(1), pods: crashingPods(), want: []string{
+			"Ready False/Suspended: " + crash + "; while suspended nothing is repaired or updated", appliedOK, "cause CrashLoop Pod/web-1"}},
+		"suspended and edited": {suspend: true, pendingChanges: true, deployment: newTestDeployment(2), want: []string{
 			"Ready False/Suspended: Changes of the spec wait until it is no longer suspended",
 			"Applied False/Suspended: Changes of the spec wait until it is no longer suspended"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			c := web(tc.suspend)
-			done := &outcome{failed: tc.failed, errors: tc.errors}
-			if tc.failed == nil {
-				done.seen = rollout.Seen{deploymentID: tc.deployment, serviceID: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}}}
-				if !tc.pending {
-					appliedAs(c, done.seen)
+			c := webComponent(tc.suspend)
+			res := &result{observeErr: tc.observeErr, childErrs: tc.childErrs}
+			if tc.observeErr == nil {
+				res.children = rollout.Observed{deploymentID: tc.deployment, serviceID: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}}}
+				if !tc.pendingChanges {
+					markApplied(c, res.children)
 				}
 			}
-			was := &appsapi.ApplicationStatus{Conditions: tc.before}
-			views := []view{assess(c, done, why(c, done, tc.pods, noon), nil)}
-			got := status(was, 7, views, done, noon)
-			if diff := cmp.Diff(tc.want, lines(got)); diff != "" {
+			previous := &appsapi.ApplicationStatus{Conditions: tc.before}
+			states := []componentState{assessComponent(c, res, explainComponent(c, res, tc.pods, noon), nil)}
+			got := computeStatus(previous, 7, states, res, noon)
+			if diff := cmp.Diff(tc.want, statusLines(got)); diff != "" {
 				t.Error(diff)
 			}
-			if got.ObservedGeneration != 7 || !transition(was, got) {
-				t.Errorf("got generation %d, transition %v", got.ObservedGeneration, transition(was, got))
+			if got.ObservedGeneration != 7 || !isTransition(previous, got) {
+				t.Errorf("got generation %d, transition %v", got.ObservedGeneration, isTransition(previous, got))
 			}
-			again := status(got, 7, []view{assess(c, done, why(c, done, tc.pods, noon.Add(time.Second)), got.Causes)}, done, noon.Add(time.Second))
-			if transition(got, again) {
+			again := computeStatus(got, 7, []componentState{assessComponent(c, res, explainComponent(c, res, tc.pods, noon.Add(time.Second)), got.Causes)}, res, noon.Add(time.Second))
+			if isTransition(got, again) {
 				t.Errorf("a second look changes the status:\n%s", cmp.Diff(got, again))
 			}
 		})
 	}
 }
 
-// TestAbsentIsNeverHealthy has a component whose children are not there.
-func TestAbsentIsNeverHealthy(t *testing.T) {
-	c := web(false)
-	v := assess(c, &outcome{seen: rollout.Seen{}}, explain.Answer{}, nil)
-	if v.verdict.Status != "Progressing" || v.verdict.Message != "Deployment web does not exist" {
-		t.Errorf("got %v", v.verdict)
+// TestMissingChildrenAreNotHealthy has a component whose children are not there.
+func TestMissingChildrenAreNotHealthy(t *testing.T) {
+	c := webComponent(false)
+	v := assessComponent(c, &result{children: rollout.Observed{}}, explain.Diagnosis{}, nil)
+	if v.health.Status != "Progressing" || v.health.Message != "Deployment web does not exist" {
+		t.Errorf("got %v", v.health)
 	}
 }
 
 func TestComponentStatus(t *testing.T) {
-	c := web(false)
-	seen := rollout.Seen{deploymentID: deployment(1), serviceID: &corev1.Service{}}
-	want := ComponentStatus{Name: "web", Type: "Service", ResourceName: "web", Wanted: 2, Replicas: 2, Ready: 1, Available: 1, Selector: "app=web",
+	c := webComponent(false)
+	seen := rollout.Observed{deploymentID: newTestDeployment(1), serviceID: &corev1.Service{}}
+	want := ComponentStatus{Name: "web", Type: "Service", ResourceName: "web", Desired: 2, Replicas: 2, Ready: 1, Available: 1, Selector: "app=web",
 		Endpoints: []appsapi.Endpoint{{Name: "80", URL: "http://web.shop.svc:80"}}}
-	if diff := cmp.Diff(want, assess(c, &outcome{seen: seen}, explain.Answer{}, nil).status); diff != "" {
+	if diff := cmp.Diff(want, assessComponent(c, &result{children: seen}, explain.Diagnosis{}, nil).status); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// TestDeletionStatus is about the time a deletion may take, and who has to know.
-func TestDeletionStatus(t *testing.T) {
+// TestComputeDeletionStatus is about the time a deletion may take, and who has to know.
+func TestComputeDeletionStatus(t *testing.T) {
 	const waits = "Deployment shop/web is being deleted"
 	rolling := func(reason string, age time.Duration) []metav1.Condition {
 		return []metav1.Condition{
@@ -206,9 +206,9 @@ func TestDeletionStatus(t *testing.T) {
 	}
 	ready, going := "Ready False/Deleting: "+waits, "Reconciling True/Deleting: "+waits
 	cases := map[string]struct {
-		before []metav1.Condition
-		want   []string
-		tells  bool
+		before    []metav1.Condition
+		want      []string
+		wantEvent bool
 	}{
 		"it begins":                         {nil, []string{ready, going}, false},
 		"it begins in the middle":           {rolling("Progressing", time.Hour), []string{ready, going}, false},
@@ -220,12 +220,12 @@ func TestDeletionStatus(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := &appsapi.ApplicationStatus{Conditions: tc.before}
-			after := deletionStatus(before, 7, summary{status: "False", reason: "Deleting", message: waits, waits: true}, noon)
-			if diff := cmp.Diff(tc.want, lines(after)); diff != "" {
+			after := computeDeletionStatus(before, 7, conditionSummary{status: "False", reason: "Deleting", message: waits, mayStall: true}, noon)
+			if diff := cmp.Diff(tc.want, statusLines(after)); diff != "" {
 				t.Error(diff)
 			}
-			if o, tells := verdictOccurrence(before, after); tells != tc.tells {
-				t.Errorf("event %t, want %t: %v", tells, tc.tells, o)
+			if o, emitted := readyConditionEvent(before, after); emitted != tc.wantEvent {
+				t.Errorf("event %t, want %t: %v", emitted, tc.wantEvent, o)
 			}
 		})
 	}

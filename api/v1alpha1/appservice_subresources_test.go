@@ -48,7 +48,7 @@ causes: [` + cause + `]`
 
 	stored.Object["status"] = parse(t, `{causes: [`+strings.Join([]string{cause, cause, cause, cause}, ",")+`]}`)
 	_, err = apps.UpdateStatus(t.Context(), stored, metav1.UpdateOptions{})
-	wantRefusal(t, err, "status.causes: Too many: 4: must have at most 3 items")
+	wantRejected(t, err, "status.causes: Too many: 4: must have at most 3 items")
 }
 
 // testServiceScale shows when autoscalers and `kubectl scale` get an answer.
@@ -87,7 +87,7 @@ func testServiceScale(t *testing.T, apps dynamic.ResourceInterface) {
 		if got := replicas(t, stored); got != 5 {
 			t.Errorf("after scaling to 5 the spec says %d replicas", got)
 		}
-		wantRefusal(t, scaleTo(t, name, 10001), "spec.replicas: spec.replicas in body should be less than or equal to 10000")
+		wantRejected(t, scaleTo(t, name, 10001), "spec.replicas: spec.replicas in body should be less than or equal to 10000")
 	})
 
 	t.Run("replicas not set", func(t *testing.T) {

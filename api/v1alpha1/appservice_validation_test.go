@@ -13,9 +13,9 @@ import (
 
 func testAppService(t *testing.T, apps dynamic.ResourceInterface) {
 	t.Run("accepted", func(t *testing.T) { testServiceAccepted(t, apps) })
-	t.Run("refused", func(t *testing.T) { testServiceRefused(t, apps) })
+	t.Run("refused", func(t *testing.T) { testServiceRejected(t, apps) })
 	t.Run("name", func(t *testing.T) { testServiceName(t, apps) })
-	t.Run("change", func(t *testing.T) { testServiceChange(t, apps) })
+	t.Run("change", func(t *testing.T) { testServiceUpdate(t, apps) })
 	t.Run("status", func(t *testing.T) { testServiceStatus(t, apps) })
 	t.Run("scale", func(t *testing.T) { testServiceScale(t, apps) })
 }
@@ -87,8 +87,8 @@ suspend: true`},
 	}
 }
 
-// testServiceRefused shows what may not be said, and that the answer tells what to do instead.
-func testServiceRefused(t *testing.T, apps dynamic.ResourceInterface) {
+// testServiceRejected shows what may not be said, and that the answer tells what to do instead.
+func testServiceRejected(t *testing.T, apps dynamic.ResourceInterface) {
 	tests := map[string]struct {
 		spec string
 		want []string // "field: end of the message", in the order of the fields
@@ -178,7 +178,7 @@ func testServiceRefused(t *testing.T, apps dynamic.ResourceInterface) {
 			want: []string{"spec.ports[0].name: Too long: may not be more than 15 bytes"},
 		},
 		"too many ports": {
-			spec: `{image: nginx, ports: [` + manyPorts(17) + `]}`,
+			spec: `{image: nginx, ports: [` + portList(17) + `]}`,
 			want: []string{"spec.ports: Too many: 17: must have at most 16 items"},
 		},
 		"type of a Service that we do not know": {
@@ -253,7 +253,7 @@ func testServiceRefused(t *testing.T, apps dynamic.ResourceInterface) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := apps.Create(t.Context(), appService(t, "web", tc.spec), dryRun)
-			wantRefusal(t, err, tc.want...)
+			wantRejected(t, err, tc.want...)
 		})
 	}
 }
@@ -261,20 +261,20 @@ func testServiceRefused(t *testing.T, apps dynamic.ResourceInterface) {
 func testServiceName(t *testing.T, apps dynamic.ResourceInterface) {
 	const want = "metadata: the name becomes the name of a Service: at most 63 of a-z, 0-9 and -, beginning with a letter and not ending with -"
 	tests := map[string]struct {
-		name    string
-		refused bool
+		name     string
+		rejected bool
 	}{
 		"one letter":          {name: "w"},
 		"as long as can be":   {name: strings.Repeat("w", 63)},
-		"longer":              {name: strings.Repeat("w", 64), refused: true},
-		"digit first":         {name: "2web", refused: true},
-		"name of a subdomain": {name: "web.shop", refused: true},
+		"longer":              {name: strings.Repeat("w", 64), rejected: true},
+		"digit first":         {name: "2web", rejected: true},
+		"name of a subdomain": {name: "web.shop", rejected: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := apps.Create(t.Context(), appService(t, tc.name, `{image: nginx}`), dryRun)
-			if tc.refused {
-				wantRefusal(t, err, want)
+			if tc.rejected {
+				wantRejected(t, err, want)
 				return
 			}
 			if err != nil {
@@ -284,8 +284,8 @@ func testServiceName(t *testing.T, apps dynamic.ResourceInterface) {
 	}
 }
 
-// testServiceChange shows what may become of an object.
-func testServiceChange(t *testing.T, apps dynamic.ResourceInterface) {
+// testServiceUpdate shows what may become of an object.
+func testServiceUpdate(t *testing.T, apps dynamic.ResourceInterface) {
 	const headless = "spec.service.type: a Service cannot become Headless, or stop being it, while it exists; keep the type, or use a new name"
 	tests := map[string]struct {
 		before, after string
@@ -307,7 +307,7 @@ func testServiceChange(t *testing.T, apps dynamic.ResourceInterface) {
 			stored.Object["spec"] = parse(t, tc.after)
 			_, err := apps.Update(t.Context(), stored, metav1.UpdateOptions{FieldValidation: strict})
 			if tc.want != nil {
-				wantRefusal(t, err, tc.want...)
+				wantRejected(t, err, tc.want...)
 				return
 			}
 			if err != nil {
@@ -317,8 +317,8 @@ func testServiceChange(t *testing.T, apps dynamic.ResourceInterface) {
 	}
 }
 
-// manyPorts lists n ports.
-func manyPorts(n int) string {
+// portList lists n ports.
+func portList(n int) string {
 	ports := make([]string, n)
 	for i := range ports {
 		ports[i] = fmt.Sprintf("{name: port-%d, port: %d}", i, 8000+i)

@@ -29,9 +29,9 @@ func testSchedule(t *testing.T, config *rest.Config, stacks dynamic.ResourceInte
 		t.Fatal(err)
 	}
 	tests := map[string]struct {
-		schedule string
-		refused  bool
-		late     bool // only Kubernetes refuses it: the numbers are beyond our rule
+		schedule             string
+		rejected             bool
+		rejectedByKubernetes bool // only Kubernetes refuses it: the numbers are beyond our rule
 	}{
 		"every night":           {schedule: "0 3 * * *"},
 		"every five minutes":    {schedule: "*/5 * * * *"},
@@ -46,33 +46,33 @@ func testSchedule(t *testing.T, config *rest.Config, stacks dynamic.ResourceInte
 		"monthly":               {schedule: "@monthly"},
 		"yearly":                {schedule: "@yearly"},
 		"annually":              {schedule: "@annually"},
-		"a minute too many":     {schedule: "60 3 * * *", late: true},
-		"no such month":         {schedule: "0 3 1 foo *", late: true},
-		"empty":                 {schedule: "", refused: true},
-		"four fields":           {schedule: "0 3 * *", refused: true},
-		"with seconds":          {schedule: "0 0 3 * * *", refused: true},
-		"in words":              {schedule: "every night", refused: true},
-		"in five words":         {schedule: "every night at three sharp", refused: true},
-		"a word nobody knows":   {schedule: "@nightly", refused: true},
-		"an interval":           {schedule: "@every 1h", refused: true},
-		"with a time zone":      {schedule: "CRON_TZ=Europe/Berlin 0 3 * * *", refused: true},
-		"a time zone, a field":  {schedule: "TZ=UTC 3 * * *", refused: true},
-		"space before":          {schedule: " 0 3 * * *", refused: true},
-		"the line of a crontab": {schedule: "0 3 * * * /bin/backup", refused: true},
+		"a minute too many":     {schedule: "60 3 * * *", rejectedByKubernetes: true},
+		"no such month":         {schedule: "0 3 1 foo *", rejectedByKubernetes: true},
+		"empty":                 {schedule: "", rejected: true},
+		"four fields":           {schedule: "0 3 * *", rejected: true},
+		"with seconds":          {schedule: "0 0 3 * * *", rejected: true},
+		"in words":              {schedule: "every night", rejected: true},
+		"in five words":         {schedule: "every night at three sharp", rejected: true},
+		"a word nobody knows":   {schedule: "@nightly", rejected: true},
+		"an interval":           {schedule: "@every 1h", rejected: true},
+		"with a time zone":      {schedule: "CRON_TZ=Europe/Berlin 0 3 * * *", rejected: true},
+		"a time zone, a field":  {schedule: "TZ=UTC 3 * * *", rejected: true},
+		"space before":          {schedule: " 0 3 * * *", rejected: true},
+		"the line of a crontab": {schedule: "0 3 * * * /bin/backup", rejected: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			spec := fmt.Sprintf(`{components: [{name: backup, job: {image: backup, schedule: %q}}]}`, tc.schedule)
 			_, err := stacks.Create(t.Context(), appStack(t, "shop", spec), dryRun)
-			if tc.refused {
-				wantRefusal(t, err, want)
+			if tc.rejected {
+				wantRejected(t, err, want)
 				return
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, err = client.BatchV1().CronJobs(namespace).Create(t.Context(), cronJob(tc.schedule), dryRun)
-			if late := err != nil; late != tc.late {
+			if late := err != nil; late != tc.rejectedByKubernetes {
 				t.Errorf("we accept it, Kubernetes says %v", err)
 			}
 		})
@@ -88,9 +88,9 @@ func cronJob(schedule string) *batchv1.CronJob {
 	return job
 }
 
-// testStackFull shows that the rules can be paid for when everything they look at is as
+// testStackAtLimits shows that the rules can be paid for when everything they look at is as
 // long as can be: their cost is limited per object, too.
-func testStackFull(t *testing.T, stacks dynamic.ResourceInterface) {
+func testStackAtLimits(t *testing.T, stacks dynamic.ResourceInterface) {
 	full := fullStack()
 	o := unstructuredStack(t, full)
 	start := time.Now()
@@ -118,7 +118,7 @@ func testStackFull(t *testing.T, stacks dynamic.ResourceInterface) {
 	full.Spec.Components[last].Bindings[15].Component = "nothing"
 	full.Spec.Components[last].RenamedFrom = full.Spec.Components[0].Name
 	_, err = stacks.Create(t.Context(), unstructuredStack(t, full), dryRun)
-	wantRefusal(t, err, noBinding, noDependency, stillThere)
+	wantRejected(t, err, msgInvalidBinding, msgUnknownDependency, msgRenamedFromExists)
 }
 
 // fullStack has as many components as can be, each with as many names, ports and
@@ -190,7 +190,7 @@ healthyRevision: "6"`
 
 	stored.Object["status"] = parse(t, `{components: [{name: api, type: Pod, health: Fine}, {name: api, type: Job, health: Healthy}]}`)
 	_, err = stacks.UpdateStatus(t.Context(), stored, metav1.UpdateOptions{})
-	wantRefusal(t, err,
+	wantRejected(t, err,
 		`status.components[0].health: Unsupported value: "Fine": supported values: "Healthy", "Progressing", "Degraded", "Suspended", "Waiting", "Unknown"`,
 		`status.components[0].type: Unsupported value: "Pod": supported values: "Service", "Stateful", "Job", "Database"`,
 		`status.components[1]: Duplicate value: {"name":"api"}`)

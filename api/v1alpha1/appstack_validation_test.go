@@ -21,24 +21,24 @@ const (
 
 // What is told about a component and those it names.
 const (
-	oneType      = "a component is exactly one of service, stateful, job and database"
-	sameType     = "a component cannot become another type under the same name; give the new one another name, and renamedFrom if it replaces this one"
-	componentOf  = "a component's name is made of a-z, 0-9 and -, begins with a letter and does not end with -"
-	resourceOf   = "resourceName becomes the name of a Service: it is made of a-z, 0-9 and -, begins with a letter and does not end with -"
-	prefixOf     = "envPrefix becomes part of the name of an environment variable: letters, digits and _, not beginning with a digit"
-	noDependency = "spec.components: dependsOn names a component that does not exist; correct the name, or add the component"
-	noBinding    = "spec.components: bindings names a component that does not exist or has no ports; correct the name, give that one a port, or use dependsOn for a job"
-	stillThere   = "spec.components: renamedFrom names a component that is still there; remove that one, or renamedFrom"
+	msgOneType           = "a component is exactly one of service, stateful, job and database"
+	msgTypeChanged       = "a component cannot become another type under the same name; give the new one another name, and renamedFrom if it replaces this one"
+	msgComponentName     = "a component's name is made of a-z, 0-9 and -, begins with a letter and does not end with -"
+	msgResourceName      = "resourceName becomes the name of a Service: it is made of a-z, 0-9 and -, begins with a letter and does not end with -"
+	msgEnvPrefix         = "envPrefix becomes part of the name of an environment variable: letters, digits and _, not beginning with a digit"
+	msgUnknownDependency = "spec.components: dependsOn names a component that does not exist; correct the name, or add the component"
+	msgInvalidBinding    = "spec.components: bindings names a component that does not exist or has no ports; correct the name, give that one a port, or use dependsOn for a job"
+	msgRenamedFromExists = "spec.components: renamedFrom names a component that is still there; remove that one, or renamedFrom"
 )
 
 func testAppStack(t *testing.T, config *rest.Config, stacks dynamic.ResourceInterface, namespace string) {
 	t.Run("accepted", func(t *testing.T) { testStackAccepted(t, stacks) })
-	t.Run("refused", func(t *testing.T) { testStackRefused(t, stacks) })
+	t.Run("refused", func(t *testing.T) { testStackRejected(t, stacks) })
 	t.Run("references", func(t *testing.T) { testStackReferences(t, stacks) })
 	t.Run("schedule", func(t *testing.T) { testSchedule(t, config, stacks, namespace) })
 	t.Run("name", func(t *testing.T) { testStackName(t, stacks) })
-	t.Run("change", func(t *testing.T) { testStackChange(t, stacks) })
-	t.Run("full", func(t *testing.T) { testStackFull(t, stacks) })
+	t.Run("change", func(t *testing.T) { testStackUpdate(t, stacks) })
+	t.Run("full", func(t *testing.T) { testStackAtLimits(t, stacks) })
 	t.Run("status", func(t *testing.T) { testStackStatus(t, config, stacks) })
 }
 
@@ -116,8 +116,8 @@ components:
 	}
 }
 
-// testStackRefused shows what may not be said of a stack and a single component.
-func testStackRefused(t *testing.T, stacks dynamic.ResourceInterface) {
+// testStackRejected shows what may not be said of a stack and a single component.
+func testStackRejected(t *testing.T, stacks dynamic.ResourceInterface) {
 	tests := map[string]struct {
 		spec string
 		want []string
@@ -126,18 +126,18 @@ func testStackRefused(t *testing.T, stacks dynamic.ResourceInterface) {
 		"no components":                   {`{components: []}`, []string{"spec.components: spec.components in body should have at least 1 items"}},
 		"too many components":             {stackOf(workers(65)...), []string{"spec.components: Too many: 65: must have at most 64 items"}},
 		"name twice":                      {stackOf(worker, api, worker), []string{`spec.components[2]: Duplicate value: {"name":"worker"}`}},
-		"neither service nor job":         {stackOf(api, `{name: web}`), []string{"spec.components[1]: " + oneType}},
-		"service and job":                 {stackOf(`{name: web, service: {image: web}, job: {image: web}}`), []string{"spec.components[0]: " + oneType}},
+		"neither service nor job":         {stackOf(api, `{name: web}`), []string{"spec.components[1]: " + msgOneType}},
+		"service and job":                 {stackOf(`{name: web, service: {image: web}, job: {image: web}}`), []string{"spec.components[0]: " + msgOneType}},
 		"no name":                         {stackOf(`{service: {image: web}}`), []string{"spec.components[0].name: Required value"}},
-		"empty name":                      {stackOf(`{name: "", service: {image: web}}`), []string{"spec.components[0].name: " + componentOf}},
-		"name in capitals":                {stackOf(`{name: Web, service: {image: web}}`), []string{"spec.components[0].name: " + componentOf}},
-		"name with a digit first":         {stackOf(`{name: 2web, service: {image: web}}`), []string{"spec.components[0].name: " + componentOf}},
-		"name with a dash last":           {stackOf(`{name: web-, service: {image: web}}`), []string{"spec.components[0].name: " + componentOf}},
-		"name of a subdomain":             {stackOf(`{name: web.shop, service: {image: web}}`), []string{"spec.components[0].name: " + componentOf}},
+		"empty name":                      {stackOf(`{name: "", service: {image: web}}`), []string{"spec.components[0].name: " + msgComponentName}},
+		"name in capitals":                {stackOf(`{name: Web, service: {image: web}}`), []string{"spec.components[0].name: " + msgComponentName}},
+		"name with a digit first":         {stackOf(`{name: 2web, service: {image: web}}`), []string{"spec.components[0].name: " + msgComponentName}},
+		"name with a dash last":           {stackOf(`{name: web-, service: {image: web}}`), []string{"spec.components[0].name: " + msgComponentName}},
+		"name of a subdomain":             {stackOf(`{name: web.shop, service: {image: web}}`), []string{"spec.components[0].name: " + msgComponentName}},
 		"long name":                       {stackOf(`{name: ` + strings.Repeat("x", 41) + `, service: {image: web}}`), []string{"spec.components[0].name: Too long: may not be more than 40 bytes"}},
-		"name of children in capitals":    {stackOf(`{name: web, resourceName: Web, service: {image: web}}`), []string{"spec.components[0].resourceName: " + resourceOf}},
-		"name of children, a digit first": {stackOf(`{name: web, resourceName: 2web, service: {image: web}}`), []string{"spec.components[0].resourceName: " + resourceOf}},
-		"name of children with a dot":     {stackOf(`{name: web, resourceName: web.shop, service: {image: web}}`), []string{"spec.components[0].resourceName: " + resourceOf}},
+		"name of children in capitals":    {stackOf(`{name: web, resourceName: Web, service: {image: web}}`), []string{"spec.components[0].resourceName: " + msgResourceName}},
+		"name of children, a digit first": {stackOf(`{name: web, resourceName: 2web, service: {image: web}}`), []string{"spec.components[0].resourceName: " + msgResourceName}},
+		"name of children with a dot":     {stackOf(`{name: web, resourceName: web.shop, service: {image: web}}`), []string{"spec.components[0].resourceName: " + msgResourceName}},
 		"long name of children":           {stackOf(`{name: web, resourceName: ` + strings.Repeat("x", 64) + `, service: {image: web}}`), []string{"spec.components[0].resourceName: Too long: may not be more than 63 bytes"}},
 		"remembers nothing":               {`{revisionHistoryLimit: 0, components: [` + api + `]}`, []string{"spec.revisionHistoryLimit: spec.revisionHistoryLimit in body should be greater than or equal to 1"}},
 		"remembers too much":              {`{revisionHistoryLimit: 101, components: [` + api + `]}`, []string{"spec.revisionHistoryLimit: spec.revisionHistoryLimit in body should be less than or equal to 100"}},
@@ -160,7 +160,7 @@ func testStackRefused(t *testing.T, stacks dynamic.ResourceInterface) {
 		},
 		"several mistakes": {
 			stackOf(`{name: Web, service: {image: web}, dependsOn: [api]}`, `{name: worker}`),
-			[]string{noDependency, "spec.components[0].name: " + componentOf, "spec.components[1]: " + oneType},
+			[]string{msgUnknownDependency, "spec.components[0].name: " + msgComponentName, "spec.components[1]: " + msgOneType},
 		},
 		"misspelt field": {
 			stackOf(`{name: web, dependson: [api], service: {image: web, replica: 2}}`),
@@ -178,7 +178,7 @@ func testStackRefused(t *testing.T, stacks dynamic.ResourceInterface) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := stacks.Create(t.Context(), appStack(t, "shop", tc.spec), dryRun)
-			wantRefusal(t, err, tc.want...)
+			wantRejected(t, err, tc.want...)
 		})
 	}
 }
@@ -197,34 +197,34 @@ func testStackReferences(t *testing.T, stacks dynamic.ResourceInterface) {
 	}{
 		"depends on itself":            {`{name: web, dependsOn: [web], service: {image: web}}`, []string{dependsOnItself}},
 		"depends on itself, too":       {`{name: web, dependsOn: [api, web], job: {image: web}}`, []string{dependsOnItself}},
-		"depends on nothing":           {`{name: web, dependsOn: [nothing], service: {image: web}}`, []string{noDependency}},
-		"depends on nothing, too":      {`{name: web, dependsOn: [api, nothing], job: {image: web}}`, []string{noDependency}},
-		"depends on an empty name":     {`{name: web, dependsOn: [""], service: {image: web}}`, []string{noDependency}},
+		"depends on nothing":           {`{name: web, dependsOn: [nothing], service: {image: web}}`, []string{msgUnknownDependency}},
+		"depends on nothing, too":      {`{name: web, dependsOn: [api, nothing], job: {image: web}}`, []string{msgUnknownDependency}},
+		"depends on an empty name":     {`{name: web, dependsOn: [""], service: {image: web}}`, []string{msgUnknownDependency}},
 		"depends twice":                {`{name: web, dependsOn: [api, api], service: {image: web}}`, []string{`spec.components[0].dependsOn[1]: Duplicate value: "api"`}},
-		"depends on too many":          {`{name: web, dependsOn: [` + numbered("x-%d", 17) + `], service: {image: web}}`, []string{"spec.components[0].dependsOn: Too many: 17: must have at most 16 items"}},
+		"depends on too many":          {`{name: web, dependsOn: [` + repeatFormat("x-%d", 17) + `], service: {image: web}}`, []string{"spec.components[0].dependsOn: Too many: 17: must have at most 16 items"}},
 		"depends on a novel":           {`{name: web, dependsOn: [` + strings.Repeat("x", 41) + `], service: {image: web}}`, []string{"spec.components[0].dependsOn[0]: Too long: may not be more than 40 bytes"}},
 		"bound to itself":              {`{name: web, bindings: [{component: web}], service: {image: web, ports: [{port: 80}]}}`, []string{boundToItself}},
-		"bound to itself, a job":       {`{name: web, bindings: [{component: web}], job: {image: web}}`, []string{noBinding, boundToItself}},
-		"bound to nothing":             {`{name: web, bindings: [{component: nothing}], service: {image: web}}`, []string{noBinding}},
-		"bound to nothing, too":        {`{name: web, bindings: [{component: api}, {component: nothing}], job: {image: web}}`, []string{noBinding}},
-		"bound to a job":               {`{name: web, bindings: [{component: migrate}], service: {image: web}}`, []string{noBinding}},
-		"bound to a service, no ports": {`{name: web, bindings: [{component: worker}], service: {image: web}}`, []string{noBinding}},
+		"bound to itself, a job":       {`{name: web, bindings: [{component: web}], job: {image: web}}`, []string{msgInvalidBinding, boundToItself}},
+		"bound to nothing":             {`{name: web, bindings: [{component: nothing}], service: {image: web}}`, []string{msgInvalidBinding}},
+		"bound to nothing, too":        {`{name: web, bindings: [{component: api}, {component: nothing}], job: {image: web}}`, []string{msgInvalidBinding}},
+		"bound to a job":               {`{name: web, bindings: [{component: migrate}], service: {image: web}}`, []string{msgInvalidBinding}},
+		"bound to a service, no ports": {`{name: web, bindings: [{component: worker}], service: {image: web}}`, []string{msgInvalidBinding}},
 		"bound twice":                  {`{name: web, bindings: [{component: api}, {component: api, envPrefix: API2}], service: {image: web}}`, []string{`spec.components[0].bindings[1]: Duplicate value: {"component":"api"}`}},
-		"bound under one prefix":       {`{name: web, bindings: [{component: api}, {component: api-2, envPrefix: API}], service: {image: web}}`, []string{noBinding, samePrefix}},
-		"bound to too many":            {`{name: web, bindings: [` + numbered("{component: x-%d}", 17) + `], service: {image: web}}`, []string{"spec.components[0].bindings: Too many: 17: must have at most 16 items"}},
+		"bound under one prefix":       {`{name: web, bindings: [{component: api}, {component: api-2, envPrefix: API}], service: {image: web}}`, []string{msgInvalidBinding, samePrefix}},
+		"bound to too many":            {`{name: web, bindings: [` + repeatFormat("{component: x-%d}", 17) + `], service: {image: web}}`, []string{"spec.components[0].bindings: Too many: 17: must have at most 16 items"}},
 		"bound without a name":         {`{name: web, bindings: [{envPrefix: API}], service: {image: web}}`, []string{"spec.components[0].bindings[0].component: Required value"}},
-		"empty prefix":                 {`{name: web, bindings: [{component: api, envPrefix: ""}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: " + prefixOf}},
-		"prefix with a digit first":    {`{name: web, bindings: [{component: api, envPrefix: 2API}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: " + prefixOf}},
-		"prefix with a dash":           {`{name: web, bindings: [{component: api, envPrefix: SHOP-API}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: " + prefixOf}},
+		"empty prefix":                 {`{name: web, bindings: [{component: api, envPrefix: ""}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: " + msgEnvPrefix}},
+		"prefix with a digit first":    {`{name: web, bindings: [{component: api, envPrefix: 2API}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: " + msgEnvPrefix}},
+		"prefix with a dash":           {`{name: web, bindings: [{component: api, envPrefix: SHOP-API}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: " + msgEnvPrefix}},
 		"long prefix":                  {`{name: web, bindings: [{component: api, envPrefix: ` + strings.Repeat("X", 41) + `}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: Too long: may not be more than 40 bytes"}},
-		"renamed from its own name":    {`{name: web, renamedFrom: web, service: {image: web}}`, []string{stillThere, renamedToItself}},
-		"renamed from one still there": {`{name: web, renamedFrom: worker, service: {image: web}}`, []string{stillThere}},
+		"renamed from its own name":    {`{name: web, renamedFrom: web, service: {image: web}}`, []string{msgRenamedFromExists, renamedToItself}},
+		"renamed from one still there": {`{name: web, renamedFrom: worker, service: {image: web}}`, []string{msgRenamedFromExists}},
 		"renamed from a novel":         {`{name: web, renamedFrom: ` + strings.Repeat("x", 41) + `, service: {image: web}}`, []string{"spec.components[0].renamedFrom: Too long: may not be more than 40 bytes"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := stacks.Create(t.Context(), appStack(t, "shop", stackOf(tc.component, api, worker, migrate)), dryRun)
-			wantRefusal(t, err, tc.want...)
+			wantRejected(t, err, tc.want...)
 		})
 	}
 }
@@ -232,20 +232,20 @@ func testStackReferences(t *testing.T, stacks dynamic.ResourceInterface) {
 func testStackName(t *testing.T, stacks dynamic.ResourceInterface) {
 	const want = "metadata: the names of Services begin with this name: at most 63 of a-z, 0-9 and -, beginning with a letter and not ending with -"
 	tests := map[string]struct {
-		name    string
-		refused bool
+		name     string
+		rejected bool
 	}{
 		"one letter":          {name: "s"},
 		"as long as can be":   {name: strings.Repeat("s", 63)},
-		"longer":              {name: strings.Repeat("s", 64), refused: true},
-		"digit first":         {name: "2shop", refused: true},
-		"name of a subdomain": {name: "shop.example", refused: true},
+		"longer":              {name: strings.Repeat("s", 64), rejected: true},
+		"digit first":         {name: "2shop", rejected: true},
+		"name of a subdomain": {name: "shop.example", rejected: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := stacks.Create(t.Context(), appStack(t, tc.name, stackOf(worker)), dryRun)
-			if tc.refused {
-				wantRefusal(t, err, want)
+			if tc.rejected {
+				wantRejected(t, err, want)
 				return
 			}
 			if err != nil {
@@ -255,8 +255,8 @@ func testStackName(t *testing.T, stacks dynamic.ResourceInterface) {
 	}
 }
 
-// testStackChange shows what may become of a stack.
-func testStackChange(t *testing.T, stacks dynamic.ResourceInterface) {
+// testStackUpdate shows what may become of a stack.
+func testStackUpdate(t *testing.T, stacks dynamic.ResourceInterface) {
 	const web = `{name: web, bindings: [{component: api}], service: {image: web}}`
 	tests := map[string]struct {
 		before, after string
@@ -276,16 +276,16 @@ func testStackChange(t *testing.T, stacks dynamic.ResourceInterface) {
 		"other names of children":  {before: stackOf(`{name: web, resourceName: a, service: {image: web}}`), after: stackOf(`{name: web, resourceName: b, service: {image: web}}`)},
 		"bound service, no more":   {before: stackOf(api, web), after: stackOf(api, `{name: web, service: {image: web}}`)},
 		"bound service, new port":  {before: stackOf(api, web), after: stackOf(`{name: api, service: {image: api, ports: [{port: 8080}]}}`, web)},
-		"service becomes a job":    {before: stackOf(api, worker), after: stackOf(api, `{name: worker, job: {image: worker}}`), want: []string{"spec.components[1]: " + sameType}},
-		"job becomes a service":    {before: stackOf(migrate), after: stackOf(`{name: migrate, service: {image: migrate}}`), want: []string{"spec.components[0]: " + sameType}},
-		"job becomes both":         {before: stackOf(migrate), after: stackOf(`{name: migrate, service: {image: migrate}, job: {image: migrate}}`), want: []string{"spec.components[0]: " + sameType, "spec.components[0]: " + oneType}},
-		"another type and place":   {before: stackOf(api, migrate), after: stackOf(`{name: migrate, service: {image: migrate}}`, api), want: []string{"spec.components[0]: " + sameType}},
-		"names swapped":            {before: stackOf(`{name: a, service: {image: a}}`, `{name: b, service: {image: b}}`), after: stackOf(`{name: a, renamedFrom: b, service: {image: b}}`, `{name: b, renamedFrom: a, service: {image: a}}`), want: []string{stillThere}},
-		"needed component removed": {before: stackOf(worker, `{name: web, dependsOn: [worker], service: {image: web}}`), after: stackOf(`{name: web, dependsOn: [worker], service: {image: web}}`), want: []string{noDependency}},
-		"bound component removed":  {before: stackOf(api, web), after: stackOf(web), want: []string{noBinding}},
-		"bound one renamed alone":  {before: stackOf(api, web), after: stackOf(`{name: backend, renamedFrom: api, service: {image: api, ports: [{port: 80}]}}`, web), want: []string{noBinding}},
-		"last port of a bound one": {before: stackOf(api, web), after: stackOf(`{name: api, service: {image: api}}`, web), want: []string{noBinding}},
-		"its list of ports empty":  {before: stackOf(api, web), after: stackOf(`{name: api, service: {image: api, ports: []}}`, web), want: []string{noBinding}},
+		"service becomes a job":    {before: stackOf(api, worker), after: stackOf(api, `{name: worker, job: {image: worker}}`), want: []string{"spec.components[1]: " + msgTypeChanged}},
+		"job becomes a service":    {before: stackOf(migrate), after: stackOf(`{name: migrate, service: {image: migrate}}`), want: []string{"spec.components[0]: " + msgTypeChanged}},
+		"job becomes both":         {before: stackOf(migrate), after: stackOf(`{name: migrate, service: {image: migrate}, job: {image: migrate}}`), want: []string{"spec.components[0]: " + msgTypeChanged, "spec.components[0]: " + msgOneType}},
+		"another type and place":   {before: stackOf(api, migrate), after: stackOf(`{name: migrate, service: {image: migrate}}`, api), want: []string{"spec.components[0]: " + msgTypeChanged}},
+		"names swapped":            {before: stackOf(`{name: a, service: {image: a}}`, `{name: b, service: {image: b}}`), after: stackOf(`{name: a, renamedFrom: b, service: {image: b}}`, `{name: b, renamedFrom: a, service: {image: a}}`), want: []string{msgRenamedFromExists}},
+		"needed component removed": {before: stackOf(worker, `{name: web, dependsOn: [worker], service: {image: web}}`), after: stackOf(`{name: web, dependsOn: [worker], service: {image: web}}`), want: []string{msgUnknownDependency}},
+		"bound component removed":  {before: stackOf(api, web), after: stackOf(web), want: []string{msgInvalidBinding}},
+		"bound one renamed alone":  {before: stackOf(api, web), after: stackOf(`{name: backend, renamedFrom: api, service: {image: api, ports: [{port: 80}]}}`, web), want: []string{msgInvalidBinding}},
+		"last port of a bound one": {before: stackOf(api, web), after: stackOf(`{name: api, service: {image: api}}`, web), want: []string{msgInvalidBinding}},
+		"its list of ports empty":  {before: stackOf(api, web), after: stackOf(`{name: api, service: {image: api, ports: []}}`, web), want: []string{msgInvalidBinding}},
 		"last component removed":   {before: stackOf(api), after: stackOf(), want: []string{"spec.components: spec.components in body should have at least 1 items"}},
 		"becomes Headless": {
 			before: stackOf(worker, api), after: stackOf(`{name: api, service: {image: api, ports: [{port: 80}], service: {type: Headless}}}`),
@@ -298,7 +298,7 @@ func testStackChange(t *testing.T, stacks dynamic.ResourceInterface) {
 			stored.Object["spec"] = parse(t, tc.after)
 			_, err := stacks.Update(t.Context(), stored, metav1.UpdateOptions{FieldValidation: strict})
 			if tc.want != nil {
-				wantRefusal(t, err, tc.want...)
+				wantRejected(t, err, tc.want...)
 				return
 			}
 			if err != nil {
@@ -327,8 +327,8 @@ func workers(n int) []string {
 	return components
 }
 
-// numbered lists n items of the same form.
-func numbered(form string, n int) string {
+// repeatFormat lists n items of the same form.
+func repeatFormat(form string, n int) string {
 	items := make([]string, n)
 	for i := range items {
 		items[i] = fmt.Sprintf(form, i)

@@ -22,18 +22,18 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// maxCRD is what an API server accepts as annotations of an object: `kubectl apply` keeps
+// maxCRDSize is what an API server accepts as annotations of an object: `kubectl apply` keeps
 // the whole CRD in one of them.
-const maxCRD = 256 * 1024
+const maxCRDSize = 256 * 1024
 
-// surface is what a kind shows to somebody who never opens an object.
-type surface struct {
+// crdExpectation is what a kind shows to somebody who never opens an object.
+type crdExpectation struct {
 	shortName     string
 	columns, wide []string
 	scale         *apiextensionsv1.CustomResourceSubresourceScale
 }
 
-var surfaces = map[string]surface{
+var crdExpectations = map[string]crdExpectation{
 	"AppService": {
 		shortName: "appsvc",
 		columns:   []string{"Ready", "Reason", "Replicas", "Image", "Age"},
@@ -56,7 +56,7 @@ var surfaces = map[string]surface{
 	},
 }
 
-func TestSchemasKeepTheRules(t *testing.T) {
+func TestSchemasFollowConventions(t *testing.T) {
 	types := kinds(t)
 	for kind, crd := range crds(t) {
 		t.Run(kind, func(t *testing.T) {
@@ -79,14 +79,14 @@ func TestSchemasKeepTheRules(t *testing.T) {
 func TestCRDs(t *testing.T) {
 	for kind, crd := range crds(t) {
 		t.Run(kind, func(t *testing.T) {
-			want, known := surfaces[kind]
+			want, known := crdExpectations[kind]
 			if !known {
 				t.Fatalf("say in surfaces what %s shows", kind)
 			}
-			if crd.size > maxCRD {
-				t.Errorf("the CRD has %d bytes of JSON, more than the %d that `kubectl apply` can store", crd.size, maxCRD)
+			if crd.size > maxCRDSize {
+				t.Errorf("the CRD has %d bytes of JSON, more than the %d that `kubectl apply` can store", crd.size, maxCRDSize)
 			}
-			t.Logf("the CRD has %d bytes of JSON, %d %% of what `kubectl apply` can store", crd.size, 100*crd.size/maxCRD)
+			t.Logf("the CRD has %d bytes of JSON, %d %% of what `kubectl apply` can store", crd.size, 100*crd.size/maxCRDSize)
 
 			names := crd.Spec.Names
 			if diff := cmp.Diff([]string{want.shortName}, names.ShortNames); diff != "" {
@@ -181,13 +181,13 @@ func kinds(t *testing.T) map[string]reflect.Type {
 // and so knows which fields are ours: where the type of a field comes from another
 // package, only what we say about the field is checked, not what is inside.
 type linter struct {
-	own        string // import path of our types
+	pkgPath    string // import path of our types
 	violations []string
 }
 
 // lint returns what is wrong with the schema of a type, in the order of its paths.
 func lint(root reflect.Type, schema *apiextensionsv1.JSONSchemaProps) []string {
-	l := &linter{own: root.PkgPath()}
+	l := &linter{pkgPath: root.PkgPath()}
 	l.value("", root, schema)
 	return l.violations
 }
@@ -196,7 +196,7 @@ func (l *linter) addf(path, format string, args ...any) {
 	l.violations = append(l.violations, strings.TrimPrefix(path, ".")+": "+fmt.Sprintf(format, args...))
 }
 
-func (l *linter) foreign(t reflect.Type) bool { return t.PkgPath() != "" && t.PkgPath() != l.own }
+func (l *linter) foreign(t reflect.Type) bool { return t.PkgPath() != "" && t.PkgPath() != l.pkgPath }
 
 // value checks one schema, and what is below it if that is ours.
 func (l *linter) value(path string, t reflect.Type, schema *apiextensionsv1.JSONSchemaProps) {
@@ -369,8 +369,8 @@ func (l *linter) fields(t reflect.Type) (fields map[string]reflect.Type, envelop
 }
 
 type (
-	// outside has fields of types that are not ours.
-	outside struct {
+	// foreignFields has fields of types that are not ours.
+	foreignFields struct {
 		Time    metav1.Time         `json:"time"`
 		Percent *intstr.IntOrString `json:"percent"`
 		Probe   *corev1.Probe       `json:"probe"`
@@ -387,8 +387,8 @@ type (
 	}
 )
 
-// TestLint shows that each rule can be broken, and how it is told.
-func TestLint(t *testing.T) {
+// TestLintReportsViolations shows that each rule can be broken, and how it is told.
+func TestLintReportsViolations(t *testing.T) {
 	type (
 		number struct {
 			Count int32 `json:"count"`
@@ -413,14 +413,14 @@ apiVersion: {type: string}
 kind: {type: string}
 metadata: {type: object}
 name: {type: string, maxLength: 63, description: name of it., x-kubernetes-validations: [{rule: "true", message: never seen}]}`},
-		"inside of other people's types": {typ: outside{}, schema: `
+		"inside of other people's types": {typ: foreignFields{}, schema: `
 time: {type: string, format: date-time, description: time of day.}
 percent: {x-kubernetes-int-or-string: true, pattern: "^[0-9]%$", description: percent of it.}
 probe: {type: object, description: probe it., properties: {exec: {type: object, properties: {command: {type: array}}}}}
 env: {type: array, maxItems: 3, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name], description: env of it., items: {type: object, required: [name], properties: {name: {type: string}}}}
 policy: {type: string, enum: [Always], description: policy of it.}`},
 		"outside of other people's types": {
-			typ: outside{}, schema: `
+			typ: foreignFields{}, schema: `
 time: {type: string, format: date-time}
 percent: {x-kubernetes-int-or-string: true, description: percent of it.}
 probe: {type: object, description: A probe.}

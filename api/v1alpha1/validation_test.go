@@ -28,8 +28,8 @@ const strict = metav1.FieldValidationStrict
 
 var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: strict}
 
-// TestKindsOnAnAPIServer shares one control plane among all kinds: each has its own file.
-func TestKindsOnAnAPIServer(t *testing.T) {
+// TestCRDsOnAPIServer shares one control plane among all kinds: each has its own file.
+func TestCRDsOnAPIServer(t *testing.T) {
 	plane := testutil.SharedControlPlane(t)
 	if _, err := plane.InstallCRDs("../../config/crd"); err != nil {
 		t.Fatal(err)
@@ -98,9 +98,9 @@ func testSamples(t *testing.T, client dynamic.Interface, namespace string) {
 	}
 }
 
-// TestGoWritesOnlyWhatIsSet keeps a controller, or a generated client, from claiming
+// TestMarshalOmitsUnsetFields keeps a controller, or a generated client, from claiming
 // fields that nobody set.
-func TestGoWritesOnlyWhatIsSet(t *testing.T) {
+func TestMarshalOmitsUnsetFields(t *testing.T) {
 	container := appsapi.ContainerSpec{Image: "nginx"}
 	service := appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: container}}
 	tests := map[string]struct {
@@ -132,14 +132,14 @@ func TestGoWritesOnlyWhatIsSet(t *testing.T) {
 	}
 }
 
-// wantRefusal checks that exactly these fields were refused, in these words. The API
+// wantRejected checks that exactly these fields were refused, in these words. The API
 // server puts the value before the words, in a form that depends on its version.
-func wantRefusal(t *testing.T, err error, want ...string) {
+func wantRejected(t *testing.T, err error, want ...string) {
 	t.Helper()
 	if err == nil {
 		t.Fatalf("accepted, want %q", want)
 	}
-	got := problems(err)
+	got := rejectionCauses(err)
 	same := slices.EqualFunc(got, want, func(got, want string) bool {
 		field, words, _ := strings.Cut(want, ": ")
 		return strings.HasPrefix(got, field+": ") && strings.HasSuffix(got, ": "+words)
@@ -149,8 +149,8 @@ func wantRefusal(t *testing.T, err error, want ...string) {
 	}
 }
 
-// problems are the fields that were refused, each with the API server's words, sorted.
-func problems(err error) []string {
+// rejectionCauses are the fields that were refused, each with the API server's words, sorted.
+func rejectionCauses(err error) []string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
 		return []string{err.Error()}

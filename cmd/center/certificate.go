@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// selfSigned is a certificate that only who was told trusts. Pods live shorter than it.
-func selfSigned() (*tls.Certificate, error) {
+// newSelfSignedCertificate is a certificate that only who was told trusts. Pods live shorter than it.
+func newSelfSignedCertificate() (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err

@@ -26,9 +26,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
 	"github.com/holdfast-dev/holdfast/internal/center"
-	"github.com/holdfast-dev/holdfast/internal/center/access"
-	"github.com/holdfast-dev/holdfast/internal/center/hub"
-	"github.com/holdfast-dev/holdfast/internal/center/web"
+	"github.com/holdfast-dev/holdfast/internal/center/authz"
+	"github.com/holdfast-dev/holdfast/internal/center/httpapi"
+	"github.com/holdfast-dev/holdfast/internal/center/sse"
 )
 
 // version is set by the linker.
@@ -37,7 +37,7 @@ var version = "dev"
 // options are the flags.
 type options struct {
 	address, healthAddress string
-	certificates           string
+	certDir                string
 	namespaces             string
 }
 
@@ -45,7 +45,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.address, "listen", ":8443", "address of the API and the page")
 	flag.StringVar(&o.healthAddress, "health-listen", ":8081", "address of /healthz and /readyz")
-	flag.StringVar(&o.certificates, "cert-dir", "", "folder with tls.crt and tls.key, read again when they change; without it a certificate is made at every start")
+	flag.StringVar(&o.certDir, "cert-dir", "", "folder with tls.crt and tls.key, read again when they change; without it a certificate is made at every start")
 	flag.StringVar(&o.namespaces, "namespaces", "", "namespaces to follow, separated by commas; all if empty")
 	flag.Parse()
 	log := logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, nil))
@@ -71,22 +71,22 @@ func run(ctx context.Context, log logr.Logger, o options) error {
 	if o.namespaces != "" {
 		namespaces = strings.Split(o.namespaces, ",")
 	}
-	c, err := center.NewCenter(center.Options{Config: cfg, Namespaces: namespaces}, access.Options{}, hub.Options{}, version)
+	c, err := center.NewCenter(center.Options{Config: cfg, Namespaces: namespaces}, authz.Options{}, sse.Options{}, version)
 	if err != nil {
 		return err
 	}
-	certificate, err := certificates(ctx, log, o.certificates)
+	certificate, err := certificateSource(ctx, log, o.certDir)
 	if err != nil {
 		return err
 	}
-	api := web.NewHTTPServer(c.Handler())
+	api := httpapi.NewHTTPServer(c.Handler())
 	api.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate}
-	health := web.NewHTTPServer(probes(c))
-	var all sync.WaitGroup
-	defer all.Wait()
+	health := httpapi.NewHTTPServer(healthHandler(c))
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	all.Go(func() { c.Run(ctx) })
+	wg.Go(func() { c.Run(ctx) })
 	for _, s := range []struct {
 		*http.Server
 		address string
@@ -95,14 +95,14 @@ func run(ctx context.Context, log logr.Logger, o options) error {
 		if err != nil {
 			return fmt.Errorf("listen on %s: %w; is another one running?", s.address, err)
 		}
-		all.Go(func() { cancel(serve(s.Server, listener)) })
+		wg.Go(func() { cancel(serve(s.Server, listener)) })
 	}
 	log.Info("The center is listening", "address", o.address, "version", version)
 	<-ctx.Done()
 	// Streams are told to come again; other requests may finish.
-	end, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer done()
-	if err := errors.Join(api.Shutdown(end), health.Shutdown(end)); err != nil {
+	shutdownCtx, cancelShutdown := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancelShutdown()
+	if err := errors.Join(api.Shutdown(shutdownCtx), health.Shutdown(shutdownCtx)); err != nil {
 		log.Info("Some requests did not end in time", "error", err.Error())
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
@@ -125,8 +125,8 @@ func serve(s *http.Server, l net.Listener) error {
 	return fmt.Errorf("serve on %s: %w", l.Addr(), err)
 }
 
-// probes say that it runs, and that it has read everything once.
-func probes(c *center.Center) http.Handler {
+// healthHandler say that it runs, and that it has read everything once.
+func healthHandler(c *center.Center) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -139,15 +139,15 @@ func probes(c *center.Center) http.Handler {
 	return mux
 }
 
-// certificates are those of a folder, or one that is made now.
-func certificates(ctx context.Context, log logr.Logger, dir string) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+// certificateSource are those of a folder, or one that is made now.
+func certificateSource(ctx context.Context, log logr.Logger, dir string) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	if dir == "" {
-		made, err := selfSigned()
+		cert, err := newSelfSignedCertificate()
 		if err != nil {
 			return nil, fmt.Errorf("make a certificate: %w", err)
 		}
 		log.Info("The certificate is made by the center itself; give it one that your browser knows with --cert-dir")
-		return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return made, nil }, nil
+		return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil }, nil
 	}
 	w, err := certwatcher.New(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
 	if err != nil {

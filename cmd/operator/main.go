@@ -41,19 +41,19 @@ type options struct {
 	pprofAddress            string
 	leaderElection          bool
 	leaderElectionNamespace string
-	namespaces              list
+	namespaces              stringList
 	workers                 int
 	maxBackoff              time.Duration
 	verbose                 bool
 }
 
-// list is a flag with several values, separated by commas.
-type list []string
+// stringList is a flag with several values, separated by commas.
+type stringList []string
 
-func (l *list) String() string { return strings.Join(*l, ",") }
+func (l *stringList) String() string { return strings.Join(*l, ",") }
 
 // Set takes the value of the flag.
-func (l *list) Set(value string) error {
+func (l *stringList) Set(value string) error {
 	for item := range strings.SplitSeq(value, ",") {
 		if item = strings.TrimSpace(item); item == "" {
 			return errors.New("an empty name in the list")
@@ -74,15 +74,15 @@ const (
 	retryPeriod = time.Second
 )
 
-// podNamespace is where Kubernetes tells a pod its namespace.
-const podNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+// namespaceFile is where Kubernetes tells a pod its namespace.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// ownNamespace is where the operator keeps what is its own; "" when nobody says.
-func (o options) ownNamespace() string {
+// operatorNamespace is where the operator keeps what is its own; "" when nobody says.
+func (o options) operatorNamespace() string {
 	if o.leaderElectionNamespace != "" {
 		return o.leaderElectionNamespace
 	}
-	content, err := os.ReadFile(podNamespace)
+	content, err := os.ReadFile(namespaceFile)
 	if err != nil {
 		return "" // outside of a cluster
 	}
@@ -97,7 +97,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	o, err := parse(args)
+	o, err := parseFlags(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return nil
 	}
@@ -113,7 +113,7 @@ func run(ctx context.Context, args []string) error {
 	return mgr.Start(ctx)
 }
 
-func parse(args []string) (options, error) {
+func parseFlags(args []string) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("operator", flag.ContinueOnError)
 	config.RegisterFlags(fs) // --kubeconfig
@@ -151,11 +151,11 @@ func newManager(o options) (ctrl.Manager, error) {
 		return nil, err
 	}
 	kinds := []engine.Object{&appsapi.AppService{}, &appsapi.AppStack{}, &appsapi.CloudManager{}}
-	mapper, err := engine.Mapper(scheme, kinds...)
+	mapper, err := engine.NewRESTMapper(scheme, kinds...)
 	if err != nil {
 		return nil, err
 	}
-	mgr, err := ctrl.NewManager(engine.Patient(cfg), ctrl.Options{
+	mgr, err := ctrl.NewManager(engine.RetryInformers(cfg), ctrl.Options{
 		Scheme:                  scheme,
 		MapperProvider:          func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
 		NewCache:                engine.NewCache(o.namespaces...),
@@ -175,14 +175,14 @@ func newManager(o options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create manager: %w", err)
 	}
-	settings := engine.Options{Workers: o.workers, MaxBackoff: o.maxBackoff, Namespace: o.ownNamespace()}
-	if err := errors.Join(appservice.Setup(mgr, settings), appstack.Setup(mgr, settings), cloudmanager.Setup(mgr, settings)); err != nil {
+	engineOptions := engine.Options{Workers: o.workers, MaxBackoff: o.maxBackoff, Namespace: o.operatorNamespace()}
+	if err := errors.Join(appservice.Setup(mgr, engineOptions), appstack.Setup(mgr, engineOptions), cloudmanager.Setup(mgr, engineOptions)); err != nil {
 		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, err
 	}
-	ready, err := engine.Ready(mgr, kinds...)
+	ready, err := engine.ReadyzCheck(mgr, kinds...)
 	if err != nil {
 		return nil, err
 	}

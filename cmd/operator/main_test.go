@@ -28,7 +28,7 @@ const (
 	user      = operator.User
 )
 
-func TestParse(t *testing.T) {
+func TestParseFlags(t *testing.T) {
 	cases := map[string]struct {
 		args    []string
 		wantErr string
@@ -43,7 +43,7 @@ func TestParse(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := parse(tc.args)
+			_, err := parseFlags(tc.args)
 			if tc.wantErr == "" && err != nil || tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)) {
 				t.Errorf("got %v, want %q", err, tc.wantErr)
 			}
@@ -51,9 +51,9 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestOperator starts the operator with exactly the rights that an installation
+// TestOperatorNeedsOnlyGrantedPermissions starts the operator with exactly the rights that an installation
 // grants it, and sees that it needs no others.
-func TestOperator(t *testing.T) {
+func TestOperatorNeedsOnlyGrantedPermissions(t *testing.T) {
 	g := NewWithT(t)
 	plane := testutil.ControlPlane(t, controlplane.Options{Audit: true})
 	client := kubernetes.NewForConfigOrDie(plane.Config)
@@ -69,8 +69,8 @@ func TestOperator(t *testing.T) {
 			"--leader-election-namespace=" + namespace,
 		})
 	}()
-	g.Eventually(func() string { return get("http://"+health+"/healthz", "") }, "10s").Should(Equal("200 ok"))
-	g.Eventually(func() string { return get("http://"+health+"/readyz", "") }, "10s").Should(Equal("200 ok"))
+	g.Eventually(func() string { return httpGet("http://"+health+"/healthz", "") }, "10s").Should(Equal("200 ok"))
+	g.Eventually(func() string { return httpGet("http://"+health+"/readyz", "") }, "10s").Should(Equal("200 ok"))
 	holder := func() string {
 		lease, err := client.CoordinationV1().Leases(namespace).Get(ctx, "holdfast-operator", metav1.GetOptions{})
 		if err != nil || lease.Spec.HolderIdentity == nil {
@@ -87,12 +87,12 @@ func TestOperator(t *testing.T) {
 		return len(events.Items)
 	}, "10s").Should(BeNumerically(">", 0), "the event that says who leads")
 	scrape := func(token string) func() string {
-		return func() string { return get("https://"+metrics+"/metrics", token) }
+		return func() string { return httpGet("https://"+metrics+"/metrics", token) }
 	}
 	g.Eventually(scrape(""), "10s").Should(Equal("401 Unauthorized"))
-	anybody, err := client.CoreV1().ServiceAccounts("default").CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	defaultToken, err := client.CoreV1().ServiceAccounts("default").CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(scrape(anybody.Status.Token), "10s").Should(HavePrefix("403 "))
+	g.Eventually(scrape(defaultToken.Status.Token), "10s").Should(HavePrefix("403 "))
 
 	stop()
 	g.Eventually(ended, "10s").Should(Receive(BeNil()))
@@ -123,8 +123,8 @@ func writeKubeconfig(t *testing.T, plane *controlplane.Plane) string {
 	return file
 }
 
-// get returns code and body of an answer, in one line.
-func get(url, token string) string {
+// httpGet returns code and body of an answer, in one line.
+func httpGet(url, token string) string {
 	client := &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // self-signed, on loopback
 	}}

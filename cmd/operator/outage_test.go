@@ -18,22 +18,22 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// TestOutage takes the API server away from an operator that leads, and from one that
+// TestOperatorRecoversFromAPIServerOutage takes the API server away from an operator that leads, and from one that
 // has just been started. It must work within 30 s of the API server's return, restarted
 // by a kubelet if it ends, and must not have to be told.
-func TestOutage(t *testing.T) {
+func TestOperatorRecoversFromAPIServerOutage(t *testing.T) {
 	cases := map[string]struct {
-		away time.Duration
+		outage time.Duration
 		// late starts the operator only when the API server is gone.
-		late bool
+		startDuringOutage bool
 	}{
-		"1 s":                             {away: time.Second},
-		"60 s, so that the Lease is lost": {away: time.Minute},
-		"from the start":                  {away: 5 * time.Second, late: true},
+		"1 s":                             {outage: time.Second},
+		"60 s, so that the Lease is lost": {outage: time.Minute},
+		"from the start":                  {outage: 5 * time.Second, startDuringOutage: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if tc.away >= time.Minute && os.Getenv("HOLDFAST_LONG") == "" {
+			if tc.outage >= time.Minute && os.Getenv("HOLDFAST_LONG") == "" {
 				t.Skip("takes its time: HOLDFAST_LONG=1 runs it")
 			}
 			t.Parallel()
@@ -43,30 +43,30 @@ func TestOutage(t *testing.T) {
 			ns := testutil.Namespace(t, plane.Config)
 			c := kubernetesClient(t, plane)
 			op := operator.New(t, plane, operator.Options{LeaderElection: true})
-			if !tc.late {
-				keepRunning(t, op)
+			if !tc.startDuringOutage {
+				restartOnExit(t, op)
 				g.Expect(op.WaitReady(t.Context())).To(Succeed())
-				works(g, t, c, ns, "before")
+				expectReconciles(g, t, c, ns, "before")
 			}
 			g.Expect(plane.APIServer.Kill()).To(Succeed())
-			if tc.late {
-				keepRunning(t, op)
+			if tc.startDuringOutage {
+				restartOnExit(t, op)
 			}
-			time.Sleep(tc.away)
-			if tc.late {
+			time.Sleep(tc.outage)
+			if tc.startDuringOutage {
 				g.Expect(op.Exited()).NotTo(BeClosed(), "ending would only add back-off to the outage")
 			}
 			g.Expect(plane.APIServer.Start()).To(Succeed())
 			g.Expect(plane.WaitReady(t.Context())).To(Succeed())
 			start := time.Now()
-			works(g, t, c, ns, "after")
+			expectReconciles(g, t, c, ns, "after")
 			t.Logf("works %.1f s after the API server's return", time.Since(start).Seconds())
 		})
 	}
 }
 
-// works gives the operator something to do.
-func works(g *WithT, t *testing.T, c client.Client, ns, name string) {
+// expectReconciles gives the operator something to do.
+func expectReconciles(g *WithT, t *testing.T, c client.Client, ns, name string) {
 	t.Helper()
 	app := &appsapi.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
 	app.Spec.Image = "shop/web:1"
@@ -76,8 +76,8 @@ func works(g *WithT, t *testing.T, c client.Client, ns, name string) {
 	}, "30s", "100ms").Should(Succeed())
 }
 
-// keepRunning starts the operator, and again whenever it ends, as a kubelet does.
-func keepRunning(t *testing.T, op *operator.Operator) {
+// restartOnExit starts the operator, and again whenever it ends, as a kubelet does.
+func restartOnExit(t *testing.T, op *operator.Operator) {
 	t.Helper()
 	if err := op.Start(); err != nil {
 		t.Fatal(err)

@@ -39,11 +39,11 @@ func run(ctx context.Context, cfg *rest.Config) error {
 		return err
 	}
 	// It knows the kinds by heart: the program waits for an API server instead of ending.
-	mapper, err := engine.Mapper(scheme, &Guestbook{})
+	mapper, err := engine.NewRESTMapper(scheme, &Guestbook{})
 	if err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(engine.Patient(cfg), ctrl.Options{
+	mgr, err := ctrl.NewManager(engine.RetryInformers(cfg), ctrl.Options{
 		Scheme: scheme, NewCache: engine.NewCache(), Metrics: metricsserver.Options{BindAddress: "0"},
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
 		LeaderElection: true, LeaderElectionID: "guestbook-operator", LeaderElectionNamespace: "holdfast-system",

@@ -27,7 +27,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
 )
 
-func sample(t *testing.T) *Guestbook {
+func readSample(t *testing.T) *Guestbook {
 	t.Helper()
 	content, err := os.ReadFile("config/sample.yaml")
 	if err != nil {
@@ -56,7 +56,7 @@ func TestComponents(t *testing.T) {
     ports: [{name: http, port: 80}]
     replicas: 2
 `
-	got, err := yaml.Marshal(components(sample(t)))
+	got, err := yaml.Marshal(components(readSample(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,34 +87,34 @@ func TestOperator(t *testing.T) {
 	addToScheme(scheme)
 	c, err := client.New(plane.Config, client.Options{Scheme: scheme})
 	w.Expect(err).NotTo(HaveOccurred())
-	install(t, c)
+	applyConfig(t, c)
 
 	cfg, err := plane.ConfigFor("system:serviceaccount:holdfast-system:guestbook-operator")
 	w.Expect(err).NotTo(HaveOccurred())
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- run(ctx, cfg) }()
+	done := make(chan error)
+	go func() { done <- run(ctx, cfg) }()
 	defer func() {
 		stop()
-		if err := <-ended; err != nil {
+		if err := <-done; err != nil {
 			t.Errorf("the operator ended: %v", err)
 		}
 	}()
 
-	g := sample(t)
+	g := readSample(t)
 	g.Namespace = testutil.Namespace(t, plane.Config)
 	w.Expect(c.Create(ctx, g)).To(Succeed())
 	w.Eventually(func() (string, error) {
 		err := c.Get(ctx, client.ObjectKeyFromObject(g), g)
-		return readiness(g), err
+		return readyMessage(g), err
 	}, "60s").Should(Equal("True: Everything runs as declared, 2/2 components"))
 
-	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: g.Namespace, Name: name} }
-	web := &appsv1.Deployment{ObjectMeta: named("visitors-web")}
+	objectMeta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: g.Namespace, Name: name} }
+	web := &appsv1.Deployment{ObjectMeta: objectMeta("visitors-web")}
 	for _, child := range []client.Object{
-		&appsv1.StatefulSet{ObjectMeta: named("visitors-store")}, &corev1.Service{ObjectMeta: named("visitors-store")},
-		&corev1.PersistentVolumeClaim{ObjectMeta: named("data-visitors-store-0")},
-		web, &corev1.Service{ObjectMeta: named("visitors-web")},
+		&appsv1.StatefulSet{ObjectMeta: objectMeta("visitors-store")}, &corev1.Service{ObjectMeta: objectMeta("visitors-store")},
+		&corev1.PersistentVolumeClaim{ObjectMeta: objectMeta("data-visitors-store-0")},
+		web, &corev1.Service{ObjectMeta: objectMeta("visitors-web")},
 	} {
 		w.Expect(c.Get(ctx, client.ObjectKeyFromObject(child), child)).To(Succeed(), "%T %s", child, child.GetName())
 	}
@@ -126,8 +126,8 @@ func TestOperator(t *testing.T) {
 	w.Eventually(func() error { return c.Get(ctx, client.ObjectKeyFromObject(g), g) }, "60s").ShouldNot(Succeed())
 }
 
-// readiness is what a person reads of a Guestbook.
-func readiness(g *Guestbook) string {
+// readyMessage is what a person reads of a Guestbook.
+func readyMessage(g *Guestbook) string {
 	ready := meta.FindStatusCondition(g.Status.Conditions, "Ready")
 	if ready == nil {
 		return "nobody has looked at it"
@@ -135,8 +135,8 @@ func readiness(g *Guestbook) string {
 	return string(ready.Status) + ": " + ready.Message + ", " + g.Status.ComponentsReady + " components"
 }
 
-// install grants the operator what config says, and no more.
-func install(t *testing.T, c client.Client) {
+// applyConfig grants the operator what config says, and no more.
+func applyConfig(t *testing.T, c client.Client) {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "holdfast-system"}}
 	if err := c.Create(t.Context(), ns); err != nil {

@@ -20,21 +20,21 @@ import (
 
 // Events that are not about a state of an object; the others are ADDED and MODIFIED.
 const (
-	deleted  = "DELETED"
-	bookmark = "BOOKMARK"
-	failure  = "ERROR"
+	eventDeleted  = "DELETED"
+	eventBookmark = "BOOKMARK"
+	eventError    = "ERROR"
 )
 
-// patience is how much longer than the server we wait for the end of a watch. A connection
+// watchGracePeriod is how much longer than the server we wait for the end of a watch. A connection
 // that died without a word, behind a firewall that forgot it, would be silent for ever.
-const patience = 10 * time.Second
+const watchGracePeriod = 10 * time.Second
 
 // api is one resource, reached with plain requests.
 type api struct {
-	client *http.Client
-	url    *url.URL
-	page   int
-	length time.Duration
+	client       *http.Client
+	url          *url.URL
+	pageSize     int
+	watchTimeout time.Duration
 }
 
 // newAPI takes certificates and tokens from cfg, and nothing else.
@@ -53,7 +53,7 @@ func newAPI(cfg *rest.Config, o options) (*api, error) {
 	if o.namespace != "" {
 		u = u.JoinPath("namespaces", o.namespace)
 	}
-	return &api{client: client, url: u.JoinPath("appservices"), page: o.page, length: o.length}, nil
+	return &api{client: client, url: u.JoinPath("appservices"), pageSize: o.pageSize, watchTimeout: o.watchTimeout}, nil
 }
 
 // get makes a request; the caller closes the answer.
@@ -86,7 +86,7 @@ func (a *api) get(ctx context.Context, query url.Values) (io.ReadCloser, error) 
 // resourceVersion the answer is the latest; with 0 it could be from the past.
 func (a *api) list(ctx context.Context) ([]appsapi.AppService, string, error) {
 	var items []appsapi.AppService
-	query := url.Values{"limit": {strconv.Itoa(a.page)}}
+	query := url.Values{"limit": {strconv.Itoa(a.pageSize)}}
 	for {
 		page, err := a.listPage(ctx, query)
 		if err != nil {
@@ -115,14 +115,14 @@ func (a *api) listPage(ctx context.Context, query url.Values) (*appsapi.AppServi
 
 // watch hands over what happens after a version, until the watch ends. The error says
 // whether it ended as planned.
-func (a *api) watch(ctx context.Context, version string, take func(what string, app *appsapi.AppService)) error {
-	ctx, cancel := context.WithTimeout(ctx, a.length+patience)
+func (a *api) watch(ctx context.Context, version string, handle func(eventType string, app *appsapi.AppService)) error {
+	ctx, cancel := context.WithTimeout(ctx, a.watchTimeout+watchGracePeriod)
 	defer cancel()
 	body, err := a.get(ctx, url.Values{
 		"watch":               {"true"},
 		"resourceVersion":     {version},
 		"allowWatchBookmarks": {"true"},
-		"timeoutSeconds":      {strconv.Itoa(int(a.length.Seconds()))},
+		"timeoutSeconds":      {strconv.Itoa(int(a.watchTimeout.Seconds()))},
 	})
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)
@@ -141,7 +141,7 @@ func (a *api) watch(ctx context.Context, version string, take func(what string, 
 		if err != nil {
 			return fmt.Errorf("read event: %w", err) // cut, perhaps in the middle of one
 		}
-		if event.Type == failure {
+		if event.Type == eventError {
 			// The answer began with 200: this is the only place left for a refusal.
 			var status metav1.Status
 			if err := json.Unmarshal(event.Object, &status); err != nil {
@@ -153,6 +153,6 @@ func (a *api) watch(ctx context.Context, version string, take func(what string, 
 		if err := json.Unmarshal(event.Object, &app); err != nil {
 			return fmt.Errorf("read %s: %w", event.Type, err)
 		}
-		take(event.Type, &app)
+		handle(event.Type, &app)
 	}
 }

@@ -30,8 +30,8 @@ func TestRawWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("interruptions", func(t *testing.T) { t.Parallel(); testInterruptions(t, plane.Config) })
-	t.Run("quiet", func(t *testing.T) { t.Parallel(); testQuiet(t, plane.Config) })
-	t.Run("too old", func(t *testing.T) { t.Parallel(); testTooOld(t, plane.Config) })
+	t.Run("quiet", func(t *testing.T) { t.Parallel(); testIdleWatch(t, plane.Config) })
+	t.Run("too old", func(t *testing.T) { t.Parallel(); testExpiredVersion(t, plane.Config) })
 }
 
 // program is one run of the example and somebody who changes what it follows.
@@ -64,8 +64,8 @@ func (p *program) delete(name string) {
 	p.Expect(p.apps.Delete(p.Context(), name, metav1.DeleteOptions{})).To(Succeed())
 }
 
-// says waits for a line that comes after those asked for before.
-func (p *program) says(line string) {
+// expectLine waits for a line that comes after those asked for before.
+func (p *program) expectLine(line string) {
 	p.Helper()
 	p.Eventually(p.out).Should(gbytes.Say(strings.ReplaceAll(line, "NS", p.ns) + "\n"))
 }
@@ -78,102 +78,104 @@ func newProgram(t *testing.T, direct *rest.Config) *program {
 }
 
 // start runs the example; the function that it returns ends it and waits.
-func (p *program) start(cfg *rest.Config, length time.Duration) (end func()) {
+func (p *program) start(cfg *rest.Config, watchTimeout time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(p.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, cfg, p.out, options{namespace: p.ns, page: 1, length: length}) }()
+	done := make(chan error, 1)
+	go func() {
+		done <- run(ctx, cfg, p.out, options{namespace: p.ns, pageSize: 1, watchTimeout: watchTimeout})
+	}()
 	return func() {
 		p.Helper()
 		cancel()
-		p.Eventually(ended).Should(Receive(Not(HaveOccurred())))
+		p.Eventually(done).Should(Receive(Not(HaveOccurred())))
 	}
 }
 
 func testInterruptions(t *testing.T, direct *rest.Config) {
-	line, err := proxy.Start(direct)
+	faultProxy, err := proxy.Start(direct)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = line.Stop() })
+	t.Cleanup(func() { _ = faultProxy.Stop() })
 	p := newProgram(t, direct)
 	p.create("a", "b")
-	end := p.start(line.Config, time.Minute)
+	stop := p.start(faultProxy.Config, time.Minute)
 	watching := func() {
 		p.Helper()
-		p.Eventually(func() int { return line.Watches(nil) }).Should(Equal(1))
+		p.Eventually(func() int { return faultProxy.OpenWatches(nil) }).Should(Equal(1))
 	}
 
-	p.says(`listed 2 at \d+\nADDED NS/a nginx:1.27\nADDED NS/b nginx:1.27`) // two pages
+	p.expectLine(`listed 2 at \d+\nADDED NS/a nginx:1.27\nADDED NS/b nginx:1.27`) // two pages
 	p.create("c")
-	p.says("ADDED NS/c nginx:1.27")
+	p.expectLine("ADDED NS/c nginx:1.27")
 	p.edit("c", "nginx:1.28")
-	p.says("MODIFIED NS/c nginx:1.28")
+	p.expectLine("MODIFIED NS/c nginx:1.28")
 	p.delete("c")
-	p.says("DELETED NS/c")
+	p.expectLine("DELETED NS/c")
 
 	// A cut connection: nothing is lost, nothing is listed, nothing comes twice.
 	watching()
-	line.Hold(nil)
+	faultProxy.HoldEvents(nil)
 	p.create("d")
-	p.Expect(line.Cut(nil)).To(Equal(1))
-	line.Release()
-	p.says(`interrupted: read event: unexpected EOF\nADDED NS/d nginx:1.27`)
+	p.Expect(faultProxy.CloseWatches(nil)).To(Equal(1))
+	faultProxy.ReleaseEvents()
+	p.expectLine(`interrupted: read event: unexpected EOF\nADDED NS/d nginx:1.27`)
 
 	// Away for too long: a, b and d are not what they were, and nobody will ever say so.
 	watching()
-	line.Hold(nil)
+	faultProxy.HoldEvents(nil)
 	p.delete("a")
 	p.edit("b", "nginx:1.28")
 	p.delete("d")
 	p.create("d", "e")
-	p.Expect(line.Expire(nil)).To(Equal(1))
-	line.Release()
-	p.says(`interrupted: read event: unexpected EOF\n410 Gone: too long ago to go on from, listing again\n` +
+	p.Expect(faultProxy.ExpireWatches(nil)).To(Equal(1))
+	faultProxy.ReleaseEvents()
+	p.expectLine(`interrupted: read event: unexpected EOF\n410 Gone: too long ago to go on from, listing again\n` +
 		`listed 3 at \d+\nMODIFIED NS/b nginx:1.28\nDELETED NS/d\nADDED NS/d nginx:1.27\nADDED NS/e nginx:1.27\nDELETED NS/a`)
 	p.create("f")
-	p.says("ADDED NS/f nginx:1.27")
-	end()
+	p.expectLine("ADDED NS/f nginx:1.27")
+	stop()
 	if got := strings.Count(string(p.out.Contents()), "listed"); got != 2 {
 		t.Errorf("listed %d times, want 2:\n%s", got, p.out.Contents())
 	}
 }
 
-// testQuiet shows what keeps a watch alive when nothing happens: bookmarks, and the next
+// testIdleWatch shows what keeps a watch alive when nothing happens: bookmarks, and the next
 // watch when the server ends one.
-func testQuiet(t *testing.T, direct *rest.Config) {
+func testIdleWatch(t *testing.T, direct *rest.Config) {
 	p := newProgram(t, direct)
-	end := p.start(direct, 4*time.Second)
-	p.says(`listed 0 at \d+`)
-	p.says(`BOOKMARK \d+`)
-	p.says(`watch ended, going on from \d+`)
+	stop := p.start(direct, 4*time.Second)
+	p.expectLine(`listed 0 at \d+`)
+	p.expectLine(`BOOKMARK \d+`)
+	p.expectLine(`watch ended, going on from \d+`)
 	p.create("late")
-	p.says("ADDED NS/late nginx:1.27")
-	end()
+	p.expectLine("ADDED NS/late nginx:1.27")
+	stop()
 }
 
-// testTooOld hears from the API server itself: it refuses after it has answered 200.
-func testTooOld(t *testing.T, direct *rest.Config) {
-	a, err := newAPI(direct, options{length: time.Minute})
+// testExpiredVersion hears from the API server itself: it refuses after it has answered 200.
+func testExpiredVersion(t *testing.T, direct *rest.Config) {
+	a, err := newAPI(direct, options{watchTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Right after a CRD was installed the server asks to come back later.
 	NewWithT(t).Eventually(func() error {
-		return a.watch(t.Context(), "1", func(what string, _ *appsapi.AppService) { t.Errorf("got event %s", what) })
+		return a.watch(t.Context(), "1", func(eventType string, _ *appsapi.AppService) { t.Errorf("got event %s", eventType) })
 	}, "20s").Should(Satisfy(func(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }))
 }
 
-// TestAnswers shows that a server that says no, or that is not an API server, is told as
+// TestErrorResponses shows that a server that says no, or that is not an API server, is told as
 // such.
-func TestAnswers(t *testing.T) {
+func TestErrorResponses(t *testing.T) {
 	const busy = `{"kind":"Status","status":"Failure","reason":"TooManyRequests","code":429,"message":"later","details":{"retryAfterSeconds":7}}`
 	for name, tc := range map[string]struct {
-		code      int
-		body      string
-		want      string
-		wantPause time.Duration
+		code        int
+		body        string
+		want        string
+		wantBackoff time.Duration
 	}{
-		"busy":            {code: http.StatusTooManyRequests, body: busy, want: "list: later", wantPause: 7 * time.Second},
+		"busy":            {code: http.StatusTooManyRequests, body: busy, want: "list: later", wantBackoff: 7 * time.Second},
 		"a load balancer": {code: http.StatusBadGateway, body: "<html>", want: "list: the server answers 502 Bad Gateway"},
 		"half a list":     {code: http.StatusOK, body: `{"items":[`, want: "list: read page: unexpected EOF"},
 	} {
@@ -183,20 +185,20 @@ func TestAnswers(t *testing.T) {
 				_, _ = w.Write([]byte(tc.body))
 			}))
 			defer server.Close()
-			a, err := newAPI(&rest.Config{Host: server.URL}, options{page: 1, length: time.Minute})
+			a, err := newAPI(&rest.Config{Host: server.URL}, options{pageSize: 1, watchTimeout: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := &follower{api: a, out: gbytes.NewBuffer(), known: map[types.NamespacedName]seen{{Namespace: "shop", Name: "web"}: {}}}
-			err = f.step(t.Context())
+			f := &follower{api: a, out: gbytes.NewBuffer(), known: map[types.NamespacedName]objectVersion{{Namespace: "shop", Name: "web"}: {}}}
+			err = f.listAndWatch(t.Context())
 			if err == nil {
 				t.Fatal("no error")
 			}
 			if diff := cmp.Diff(tc.want, err.Error()); diff != "" {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
-			if got := f.pause(err); tc.wantPause != 0 && got != tc.wantPause {
-				t.Errorf("waits %s, want %s", got, tc.wantPause)
+			if got := f.backoff(err); tc.wantBackoff != 0 && got != tc.wantBackoff {
+				t.Errorf("waits %s, want %s", got, tc.wantBackoff)
 			}
 			if len(f.known) != 1 {
 				t.Error("a list that failed made something look deleted")
@@ -205,15 +207,15 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestPauseGrows shows that a server that is down is not asked more and more.
-func TestPauseGrows(t *testing.T) {
+// TestBackoffGrowsAndIsBounded shows that a server that is down is not asked more and more.
+func TestBackoffGrowsAndIsBounded(t *testing.T) {
 	f := &follower{}
 	for range 50 {
-		if got := f.pause(nil); got > 45*time.Second {
+		if got := f.backoff(nil); got > 45*time.Second {
 			t.Fatalf("waits %s", got)
 		}
 	}
-	if got := f.pause(nil); got < 15*time.Second {
+	if got := f.backoff(nil); got < 15*time.Second {
 		t.Errorf("after 50 failures it waits only %s", got)
 	}
 }

@@ -27,8 +27,8 @@ func main() {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	flag.StringVar(&rules.ExplicitPath, "kubeconfig", "", "file to use instead of $KUBECONFIG, ~/.kube/config or the pod's own account")
 	flag.StringVar(&o.namespace, "namespace", "", "namespace to watch; all if empty")
-	flag.IntVar(&o.page, "page", 500, "objects per page of a list")
-	flag.DurationVar(&o.length, "length", 5*time.Minute, "how long one watch lasts before the next takes over")
+	flag.IntVar(&o.pageSize, "page", 500, "objects per page of a list")
+	flag.DurationVar(&o.watchTimeout, "length", 5*time.Minute, "how long one watch lasts before the next takes over")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

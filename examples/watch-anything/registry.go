@@ -27,7 +27,7 @@ func run(ctx context.Context, cfg *rest.Config, in io.Reader, out io.Writer, nam
 	}
 	r := &registry{client: client, namespace: namespace, out: out, watches: map[schema.GroupVersionResource]*watch{}}
 	defer r.stopAll()
-	lines := read(ctx, in)
+	lines := readLines(ctx, in)
 	for {
 		select {
 		case <-ctx.Done():
@@ -37,16 +37,16 @@ func run(ctx context.Context, cfg *rest.Config, in io.Reader, out io.Writer, nam
 				lines = nil // never ready again: only the context is left to wait for
 				continue
 			}
-			if err := r.do(ctx, line); err != nil {
-				r.say("%s: %v", line, err)
+			if err := r.execute(ctx, line); err != nil {
+				r.printf("%s: %v", line, err)
 			}
 		}
 	}
 }
 
-// read makes a channel of lines, because a read cannot be waited for together with a
+// readLines makes a channel of lines, because a read cannot be waited for together with a
 // context. At the end of ctx a read of a terminal is left behind; the program ends then.
-func read(ctx context.Context, in io.Reader) <-chan string {
+func readLines(ctx context.Context, in io.Reader) <-chan string {
 	lines := make(chan string)
 	go func() {
 		defer close(lines)
@@ -72,38 +72,38 @@ type registry struct {
 	out io.Writer
 }
 
-func (r *registry) say(format string, args ...any) {
+func (r *registry) printf(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fmt.Fprintf(r.out, format+"\n", args...)
 }
 
-func (r *registry) do(ctx context.Context, line string) error {
+func (r *registry) execute(ctx context.Context, line string) error {
 	if line == "" {
 		return nil
 	}
-	switch rest := line[1:]; line[0] {
+	switch args := line[1:]; line[0] {
 	case '+':
-		return r.add(ctx, rest)
+		return r.add(ctx, args)
 	case '-':
-		return r.remove(rest)
+		return r.remove(args)
 	case '?':
-		return r.find(line, byLabel, rest)
+		return r.find(line, byLabel, args)
 	case '@':
-		return r.findOwned(line, rest)
+		return r.findOwned(line, args)
 	}
 	return errors.New("a command begins with +, -, ? or @")
 }
 
 func (r *registry) add(ctx context.Context, name string) error {
-	resource, err := parse(name)
+	resource, err := parseResource(name)
 	if err != nil {
 		return err
 	}
 	if r.watches[resource] != nil {
 		return errors.New("is watched already")
 	}
-	w, err := start(ctx, r.client, resource, r.namespace, r.say)
+	w, err := startWatch(ctx, r.client, resource, r.namespace, r.printf)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (r *registry) add(ctx context.Context, name string) error {
 }
 
 func (r *registry) remove(name string) error {
-	resource, err := parse(name)
+	resource, err := parseResource(name)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (r *registry) remove(name string) error {
 	}
 	w.stop()
 	delete(r.watches, resource) // the cache goes with it
-	r.say("%s: stopped", name)
+	r.printf("%s: stopped", name)
 	return nil
 }
 
@@ -145,12 +145,12 @@ func (r *registry) find(line, index, value string) error {
 		}
 		for _, obj := range objects {
 			if o, ok := obj.(metav1.Object); ok {
-				found = append(found, fmt.Sprintf("  %s %s/%s", format(resource), o.GetNamespace(), o.GetName()))
+				found = append(found, fmt.Sprintf("  %s %s/%s", formatResource(resource), o.GetNamespace(), o.GetName()))
 			}
 		}
 	}
 	slices.Sort(found)
-	r.say("%s", strings.Join(append([]string{fmt.Sprintf("%s: %d found", line, len(found))}, found...), "\n"))
+	r.printf("%s", strings.Join(append([]string{fmt.Sprintf("%s: %d found", line, len(found))}, found...), "\n"))
 	return nil
 }
 
@@ -158,7 +158,7 @@ func (r *registry) find(line, index, value string) error {
 // last object of that name does not belong to this one.
 func (r *registry) findOwned(line, query string) error {
 	name, key, _ := strings.Cut(query, " ")
-	resource, err := parse(name)
+	resource, err := parseResource(name)
 	if err != nil {
 		return err
 	}
@@ -177,8 +177,8 @@ func (r *registry) findOwned(line, query string) error {
 	return r.find(line, byOwner, string(owner.GetUID()))
 }
 
-// parse reads resource.version.group.
-func parse(name string) (schema.GroupVersionResource, error) {
+// parseResource reads resource.version.group.
+func parseResource(name string) (schema.GroupVersionResource, error) {
 	parts := append(strings.SplitN(name, ".", 3), "", "")
 	resource := schema.GroupVersionResource{Resource: parts[0], Version: parts[1], Group: parts[2]}
 	if resource.Resource == "" || resource.Version == "" {
@@ -187,6 +187,6 @@ func parse(name string) (schema.GroupVersionResource, error) {
 	return resource, nil
 }
 
-func format(r schema.GroupVersionResource) string {
+func formatResource(r schema.GroupVersionResource) string {
 	return strings.TrimSuffix(r.Resource+"."+r.Version+"."+r.Group, ".")
 }

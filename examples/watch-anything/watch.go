@@ -30,18 +30,18 @@ type watch struct {
 	running  sync.WaitGroup
 }
 
-type say func(format string, args ...any)
+type printFunc func(format string, args ...any)
 
-func start(ctx context.Context, client metadata.Interface, resource schema.GroupVersionResource, namespace string, say say) (*watch, error) {
+func startWatch(ctx context.Context, client metadata.Interface, resource schema.GroupVersionResource, namespace string, printf printFunc) (*watch, error) {
 	indexers := cache.Indexers{byLabel: labelsOf, byOwner: ownersOf}
 	w := &watch{informer: metadatainformer.NewFilteredMetadataInformer(client, resource, namespace, 0, indexers, nil).Informer()}
-	name := format(resource)
-	registration, err := w.informer.AddEventHandler(handler(name, say))
+	name := formatResource(resource)
+	registration, err := w.informer.AddEventHandler(eventHandler(name, printf))
 	if err == nil {
-		err = w.informer.SetWatchErrorHandlerWithContext(troubles(name, say))
+		err = w.informer.SetWatchErrorHandlerWithContext(watchErrorHandler(name, printf))
 	}
 	if err == nil {
-		err = w.informer.SetTransform(slim)
+		err = w.informer.SetTransform(dropUnusedMetadata)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("set up informer: %w", err)
@@ -50,23 +50,23 @@ func start(ctx context.Context, client metadata.Interface, resource schema.Group
 	w.running.Go(func() { w.informer.RunWithContext(ctx) })
 	// Nobody waits for this: a resource that cannot be listed must not hold up the others.
 	w.running.Go(func() {
-		if synced(ctx, registration.HasSyncedChecker(), func() { say("%s: no answer yet, tried on", name) }) {
-			say("%s: watching, %d there", name, len(w.informer.GetIndexer().ListKeys()))
+		if waitForSync(ctx, registration.HasSyncedChecker(), func() { printf("%s: no answer yet, tried on", name) }) {
+			printf("%s: watching, %d there", name, len(w.informer.GetIndexer().ListKeys()))
 		}
 	})
 	return w, nil
 }
 
-// synced waits for the first list. Of a server that cannot be reached the informer says
+// waitForSync waits for the first list. Of a server that cannot be reached the informer says
 // nothing at all, so somebody else has to: tell is called once if it takes long.
-func synced(ctx context.Context, done cache.DoneChecker, tell func()) bool {
-	soon, cancel := context.WithTimeout(ctx, 5*time.Second)
+func waitForSync(ctx context.Context, done cache.DoneChecker, onSlow func()) bool {
+	slowCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if cache.WaitFor(soon, "", done) {
+	if cache.WaitFor(slowCtx, "", done) {
 		return true
 	}
 	if ctx.Err() == nil {
-		tell()
+		onSlow()
 	}
 	return cache.WaitFor(ctx, "", done)
 }
@@ -77,34 +77,34 @@ func (w *watch) stop() {
 	w.running.Wait()
 }
 
-// handler prints at once. That is all right for a line; what can fail or take its time
+// eventHandler prints at once. That is all right for a line; what can fail or take its time
 // belongs behind a queue, as in watch-appservices.
-func handler(name string, say say) cache.ResourceEventHandler {
-	tell := func(what string, obj any) {
+func eventHandler(name string, printf printFunc) cache.ResourceEventHandler {
+	report := func(action string, obj any) {
 		// Understands tombstones, which come for what was deleted during an interruption.
 		if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
-			say("%s: %s %s", name, what, key)
+			printf("%s: %s %s", name, action, key)
 		}
 	}
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, isInInitialList bool) {
 			if !isInInitialList { // those are counted in one line
-				tell("added", obj)
+				report("added", obj)
 			}
 		},
 		UpdateFunc: func(before, obj any) {
 			// After an interruption everything is listed again, changed or not.
-			if version(before) != version(obj) {
-				tell("changed", obj)
+			if resourceVersion(before) != resourceVersion(obj) {
+				report("changed", obj)
 			}
 		},
-		DeleteFunc: func(obj any) { tell("deleted", obj) },
+		DeleteFunc: func(obj any) { report("deleted", obj) },
 	}
 }
 
-// troubles says why nothing comes. The informer itself tries on, less and less often: the
+// watchErrorHandler says why nothing comes. The informer itself tries on, less and less often: the
 // CRD may be installed and the permission given while we wait.
-func troubles(name string, say say) cache.WatchErrorHandlerWithContext {
+func watchErrorHandler(name string, printf printFunc) cache.WatchErrorHandlerWithContext {
 	last := ""
 	return func(ctx context.Context, _ *cache.Reflector, err error) {
 		text := ""
@@ -119,14 +119,14 @@ func troubles(name string, say say) cache.WatchErrorHandlerWithContext {
 			text = "interrupted: " + err.Error()
 		}
 		if text != last {
-			say("%s: %s", name, text)
+			printf("%s: %s", name, text)
 		}
 		last = text
 	}
 }
 
-// slim drops what we never read before it is kept.
-func slim(obj any) (any, error) {
+// dropUnusedMetadata drops what we never read before it is kept.
+func dropUnusedMetadata(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok {
 		o.SetManagedFields(nil)
 		o.SetAnnotations(nil)
@@ -134,7 +134,7 @@ func slim(obj any) (any, error) {
 	return obj, nil
 }
 
-func version(obj any) string {
+func resourceVersion(obj any) string {
 	if o, ok := obj.(metav1.Object); ok {
 		return o.GetResourceVersion()
 	}

@@ -29,9 +29,9 @@ func TestWatchAnything(t *testing.T) {
 	if _, err := plane.InstallCRDs("../../config/crd"); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("comes and goes", func(t *testing.T) { t.Parallel(); testComesAndGoes(t, plane) })
+	t.Run("comes and goes", func(t *testing.T) { t.Parallel(); testStartStopAndQuery(t, plane) })
 	t.Run("forbidden", func(t *testing.T) { t.Parallel(); testForbidden(t, plane) })
-	t.Run("out of reach", func(t *testing.T) { t.Parallel(); testOutOfReach(t, plane) })
+	t.Run("out of reach", func(t *testing.T) { t.Parallel(); testUnreachableServer(t, plane) })
 }
 
 // program is one run of the example.
@@ -42,22 +42,22 @@ type program struct {
 	kube kubernetes.Interface
 	in   io.Writer
 	out  *gbytes.Buffer
-	end  func()
+	stop func()
 }
 
-func begin(t *testing.T, plane *controlplane.Plane, as *rest.Config, ns string) *program {
+func startProgram(t *testing.T, plane *controlplane.Plane, cfg *rest.Config, ns string) *program {
 	t.Helper()
 	p := &program{T: t, WithT: NewWithT(t), ns: ns, kube: kubernetes.NewForConfigOrDie(plane.Config), out: gbytes.NewBuffer()}
 	p.SetDefaultEventuallyTimeout(20 * time.Second)
 	in, commands := io.Pipe()
 	p.in = commands
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, as, in, p.out, ns) }()
-	p.end = func() {
+	done := make(chan error, 1)
+	go func() { done <- run(ctx, cfg, in, p.out, ns) }()
+	p.stop = func() {
 		t.Helper()
 		cancel()
-		p.Eventually(ended).Should(Receive(Not(HaveOccurred())))
+		p.Eventually(done).Should(Receive(Not(HaveOccurred())))
 		_ = in.Close()
 	}
 	return p
@@ -65,13 +65,13 @@ func begin(t *testing.T, plane *controlplane.Plane, as *rest.Config, ns string) 
 
 func (p *program) command(format string, args ...any) { fmt.Fprintf(p.in, format+"\n", args...) }
 
-// says waits for a line that comes after those asked for before.
-func (p *program) says(format string, args ...any) {
+// expectLine waits for a line that comes after those asked for before.
+func (p *program) expectLine(format string, args ...any) {
 	p.Helper()
 	p.Eventually(p.out).Should(gbytes.Say("%s\n", fmt.Sprintf(format, args...)))
 }
 
-func (p *program) settings(name string, owner *metav1.OwnerReference) {
+func (p *program) createConfigMap(name string, owner *metav1.OwnerReference) {
 	p.Helper()
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "blue"}}}
 	if owner != nil {
@@ -81,13 +81,13 @@ func (p *program) settings(name string, owner *metav1.OwnerReference) {
 	p.Expect(err).NotTo(HaveOccurred())
 }
 
-func testComesAndGoes(t *testing.T, plane *controlplane.Plane) {
-	line, err := proxy.Start(plane.Config)
+func testStartStopAndQuery(t *testing.T, plane *controlplane.Plane) {
+	faultProxy, err := proxy.Start(plane.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = line.Stop() })
-	p := begin(t, plane, line.Config, testutil.Namespace(t, plane.Config))
+	t.Cleanup(func() { _ = faultProxy.Stop() })
+	p := startProgram(t, plane, faultProxy.Config, testutil.Namespace(t, plane.Config))
 	apps := versioned.NewForConfigOrDie(plane.Config).AppsV1alpha1().AppServices(p.ns)
 	web := &appsapi.AppService{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"team": "blue"}}}
 	web.Spec.Image = "nginx:1.27"
@@ -95,47 +95,47 @@ func testComesAndGoes(t *testing.T, plane *controlplane.Plane) {
 	p.Expect(err).NotTo(HaveOccurred())
 
 	p.command("+" + appServices)
-	p.says("%s: watching, 1 there", appServices)
+	p.expectLine("%s: watching, 1 there", appServices)
 	p.command("+configmaps.v1")
-	p.says("configmaps.v1: watching, 0 there")
+	p.expectLine("configmaps.v1: watching, 0 there")
 	p.command("+configmaps.v1")
-	p.says(`\+configmaps.v1: is watched already`)
-	p.settings("free", nil)
-	p.says("configmaps.v1: added %s/free", p.ns)
-	p.settings("owned", &metav1.OwnerReference{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Name: "web", UID: web.UID})
-	p.says("configmaps.v1: added %s/owned", p.ns)
+	p.expectLine(`\+configmaps.v1: is watched already`)
+	p.createConfigMap("free", nil)
+	p.expectLine("configmaps.v1: added %s/free", p.ns)
+	p.createConfigMap("owned", &metav1.OwnerReference{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Name: "web", UID: web.UID})
+	p.expectLine("configmaps.v1: added %s/owned", p.ns)
 
 	p.command("?team=blue")
-	p.says(`\?team=blue: 3 found\n  %s %s/web\n  configmaps.v1 %s/free\n  configmaps.v1 %s/owned`, appServices, p.ns, p.ns, p.ns)
+	p.expectLine(`\?team=blue: 3 found\n  %s %s/web\n  configmaps.v1 %s/free\n  configmaps.v1 %s/owned`, appServices, p.ns, p.ns, p.ns)
 	p.command("@%s %s/web", appServices, p.ns)
-	p.says(`@%s %s/web: 1 found\n  configmaps.v1 %s/owned`, appServices, p.ns, p.ns)
+	p.expectLine(`@%s %s/web: 1 found\n  configmaps.v1 %s/owned`, appServices, p.ns, p.ns)
 	p.command("@%s %s/nobody", appServices, p.ns)
-	p.says(`there is no such object`)
+	p.expectLine(`there is no such object`)
 
 	// Deleted while nobody listens: only a new list shows that it is gone.
-	line.Hold(nil)
+	faultProxy.HoldEvents(nil)
 	p.Expect(p.kube.CoreV1().ConfigMaps(p.ns).Delete(t.Context(), "free", metav1.DeleteOptions{})).To(Succeed())
-	p.Expect(line.Expire(proxy.Only("configmaps"))).To(Equal(1))
-	line.Release()
-	p.says("configmaps.v1: deleted %s/free", p.ns)
+	p.Expect(faultProxy.ExpireWatches(proxy.Only("configmaps"))).To(Equal(1))
+	faultProxy.ReleaseEvents()
+	p.expectLine("configmaps.v1: deleted %s/free", p.ns)
 
 	p.command("+unicorns.v1.example.com")
-	p.says("unicorns.v1.example.com: there is no such resource")
+	p.expectLine("unicorns.v1.example.com: there is no such resource")
 	p.command("-unicorns.v1.example.com")
-	p.says("unicorns.v1.example.com: stopped")
+	p.expectLine("unicorns.v1.example.com: stopped")
 	p.command("-configmaps.v1")
-	p.says("configmaps.v1: stopped")
-	p.Eventually(func() int { return line.Watches(proxy.Only("configmaps")) }).Should(BeZero(), "watches that are still open")
-	p.settings("unseen", nil)
+	p.expectLine("configmaps.v1: stopped")
+	p.Eventually(func() int { return faultProxy.OpenWatches(proxy.Only("configmaps")) }).Should(BeZero(), "watches that are still open")
+	p.createConfigMap("unseen", nil)
 	p.command("?team=blue")
-	p.says(`\?team=blue: 1 found\n  %s %s/web`, appServices, p.ns)
+	p.expectLine(`\?team=blue: 1 found\n  %s %s/web`, appServices, p.ns)
 	for command, answer := range map[string]string{
 		"-configmaps.v1": "-configmaps.v1: is not watched", "+pods": `\+pods: want resource.version.group`, "pods": `pods: a command begins with`,
 	} {
 		p.command("%s", command)
 		p.Eventually(p.out.Contents).Should(MatchRegexp(answer))
 	}
-	p.end()
+	p.stop()
 	p.Expect(string(p.out.Contents())).NotTo(ContainSubstring("unseen"))
 }
 
@@ -146,7 +146,7 @@ func testForbidden(t *testing.T, plane *controlplane.Plane) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := begin(t, plane, cfg, testutil.Namespace(t, plane.Config))
+	p := startProgram(t, plane, cfg, testutil.Namespace(t, plane.Config))
 	allow := func(resource string) {
 		t.Helper()
 		_, err := p.kube.RbacV1().Roles(p.ns).Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: resource},
@@ -158,19 +158,19 @@ func testForbidden(t *testing.T, plane *controlplane.Plane) {
 		p.Expect(err).NotTo(HaveOccurred())
 	}
 	p.command("+secrets.v1")
-	p.says(`secrets.v1: forbidden: .*User "reader" cannot (list|watch) resource "secrets".*`)
+	p.expectLine(`secrets.v1: forbidden: .*User "reader" cannot (list|watch) resource "secrets".*`)
 	allow("configmaps")
 	p.command("+configmaps.v1")
-	p.says("configmaps.v1: watching, 0 there")
+	p.expectLine("configmaps.v1: watching, 0 there")
 	allow("secrets")
-	p.says("secrets.v1: watching, 0 there")
-	p.end()
+	p.expectLine("secrets.v1: watching, 0 there")
+	p.stop()
 }
 
-// testOutOfReach has a server that nobody is behind.
-func testOutOfReach(t *testing.T, plane *controlplane.Plane) {
-	p := begin(t, plane, &rest.Config{Host: "http://127.0.0.1:1"}, "default")
+// testUnreachableServer has a server that nobody is behind.
+func testUnreachableServer(t *testing.T, plane *controlplane.Plane) {
+	p := startProgram(t, plane, &rest.Config{Host: "http://127.0.0.1:1"}, "default")
 	p.command("+pods.v1")
-	p.says("pods.v1: no answer yet, tried on")
-	p.end()
+	p.expectLine("pods.v1: no answer yet, tried on")
+	p.stop()
 }

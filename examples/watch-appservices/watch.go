@@ -40,9 +40,9 @@ func run(ctx context.Context, cfg *rest.Config, out io.Writer, o options) error 
 	// 0 is no resync: the informer resumes a watch that ends, so replaying the cache now and
 	// then would bring nothing new.
 	factory := externalversions.NewSharedInformerFactoryWithOptions(client, 0,
-		externalversions.WithNamespace(o.namespace), externalversions.WithTransform(slim))
+		externalversions.WithNamespace(o.namespace), externalversions.WithTransform(dropManagedFields))
 	w := newWatcher(out, o.label)
-	synced, err := w.follow(factory.Apps().V1alpha1().AppServices())
+	synced, err := w.addHandlers(factory.Apps().V1alpha1().AppServices())
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func run(ctx context.Context, cfg *rest.Config, out io.Writer, o options) error 
 	var workers sync.WaitGroup
 	for range o.workers {
 		workers.Go(func() {
-			for w.next(ctx) {
+			for w.processNext(ctx) {
 			}
 		})
 	}
@@ -70,9 +70,9 @@ func run(ctx context.Context, cfg *rest.Config, out io.Writer, o options) error 
 	return nil
 }
 
-// slim drops what nobody here reads before it is kept: managed fields are often half of an
+// dropManagedFields drops what nobody here reads before it is kept: managed fields are often half of an
 // object.
-func slim(obj any) (any, error) {
+func dropManagedFields(obj any) (any, error) {
 	if app, ok := obj.(*appsapi.AppService); ok {
 		app.ManagedFields = nil
 	}
@@ -88,22 +88,22 @@ type watcher struct {
 	lister  listers.AppServiceLister
 	indexer cache.TypedIndexer[*appsapi.AppService]
 
-	mu    sync.Mutex // of both: lines of two workers must not mix
-	out   io.Writer
-	shown map[cache.ObjectName]string
+	mu      sync.Mutex // of both: lines of two workers must not mix
+	out     io.Writer
+	printed map[cache.ObjectName]string
 }
 
 func newWatcher(out io.Writer, label string) *watcher {
 	return &watcher{
-		label: label, out: out, shown: map[cache.ObjectName]string{},
+		label: label, out: out, printed: map[cache.ObjectName]string{},
 		// Waits longer after each failure of the same key, and limits all of them together.
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 	}
 }
 
-// follow makes an informer fill the queue. Indexes and handlers come before the start: the
+// addHandlers makes an informer fill the queue. Indexes and handlers come before the start: the
 // first list goes through them too.
-func (w *watcher) follow(apps informers.TypedAppServiceInformer) (cache.DoneChecker, error) {
+func (w *watcher) addHandlers(apps informers.TypedAppServiceInformer) (cache.DoneChecker, error) {
 	informer := apps.TypedInformer()
 	w.lister, w.indexer = apps.Lister(), informer.GetTypedIndexer()
 	err := informer.AddTypedIndexers(informers.AppServiceIndexers{byLabel: func(app *appsapi.AppService) ([]string, error) {
@@ -135,14 +135,14 @@ func (w *watcher) follow(apps informers.TypedAppServiceInformer) (cache.DoneChec
 	return registration.HasSyncedChecker(), nil
 }
 
-// next takes one key from the queue; false means that there will be none.
-func (w *watcher) next(ctx context.Context) bool {
+// processNext takes one key from the queue; false means that there will be none.
+func (w *watcher) processNext(ctx context.Context) bool {
 	name, closed := w.queue.Get()
 	if closed {
 		return false
 	}
 	defer w.queue.Done(name) // until then no other worker gets this key
-	if err := w.show(name); err != nil {
+	if err := w.printState(name); err != nil {
 		klog.FromContext(ctx).Error(err, "Tried again later", "AppService", name, "failures", w.queue.NumRequeues(name)+1)
 		w.queue.AddRateLimited(name)
 		return true
@@ -151,25 +151,25 @@ func (w *watcher) next(ctx context.Context) bool {
 	return true
 }
 
-// show prints what became of one AppService, if it is something new. It does not ask what
+// printState prints what became of one AppService, if it is something new. It does not ask what
 // happened, only what is: that is right after a missed event, a restart and a retry alike.
-func (w *watcher) show(name cache.ObjectName) error {
+func (w *watcher) printState(name cache.ObjectName) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	app, err := w.lister.AppServices(name.Namespace).Get(name.Name)
 	if apierrors.IsNotFound(err) {
-		return w.showGone(name)
+		return w.printDeleted(name)
 	}
 	if err != nil {
 		return fmt.Errorf("get AppService %s: %w", name, err)
 	}
-	state := verdict(app)
-	if w.shown[name] == state {
+	state := describe(app)
+	if w.printed[name] == state {
 		return nil
 	}
 	line := fmt.Sprintf("%s: %s", name, state)
 	if value, ok := app.Labels[w.label]; ok {
-		count, err := w.count(value)
+		count, err := w.readyCount(value)
 		if err != nil {
 			return err
 		}
@@ -178,24 +178,24 @@ func (w *watcher) show(name cache.ObjectName) error {
 	if _, err := fmt.Fprintln(w.out, line); err != nil {
 		return fmt.Errorf("print AppService %s: %w", name, err)
 	}
-	w.shown[name] = state // only now: a line that was not printed is not shown
+	w.printed[name] = state // only now: a line that was not printed is not shown
 	return nil
 }
 
-func (w *watcher) showGone(name cache.ObjectName) error {
-	if _, ok := w.shown[name]; !ok {
+func (w *watcher) printDeleted(name cache.ObjectName) error {
+	if _, ok := w.printed[name]; !ok {
 		return nil // came and went before anybody looked
 	}
 	if _, err := fmt.Fprintf(w.out, "%s: deleted\n", name); err != nil {
 		return fmt.Errorf("print AppService %s: %w", name, err)
 	}
-	delete(w.shown, name)
+	delete(w.printed, name)
 	return nil
 }
 
-// count asks the index, which costs the same with ten AppServices in the cache and with
+// readyCount asks the index, which costs the same with ten AppServices in the cache and with
 // ten thousand.
-func (w *watcher) count(value string) (string, error) {
+func (w *watcher) readyCount(value string) (string, error) {
 	apps, err := w.indexer.ByTypedIndex(byLabel, value)
 	if err != nil {
 		return "", fmt.Errorf("look up %s=%s: %w", w.label, value, err)
@@ -209,8 +209,8 @@ func (w *watcher) count(value string) (string, error) {
 	return fmt.Sprintf(" (%s=%s: %d of %d ready)", w.label, value, ready, len(apps)), nil
 }
 
-// verdict is an AppService in a few words.
-func verdict(app *appsapi.AppService) string {
+// describe is an AppService in a few words.
+func describe(app *appsapi.AppService) string {
 	ready := meta.FindStatusCondition(app.Status.Conditions, appsapi.ConditionReady)
 	switch {
 	case app.DeletionTimestamp != nil:

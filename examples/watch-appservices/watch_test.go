@@ -27,28 +27,28 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/proxy"
 )
 
-// paper jams: the first try to print certain lines fails.
-type paper struct {
+// flakyWriter jams: the first try to print certain lines fails.
+type flakyWriter struct {
 	*gbytes.Buffer
-	jams string
+	failOn string
 }
 
-func (p *paper) Write(line []byte) (int, error) {
-	if p.jams != "" && strings.Contains(string(line), p.jams) {
-		p.jams = ""
+func (p *flakyWriter) Write(line []byte) (int, error) {
+	if p.failOn != "" && strings.Contains(string(line), p.failOn) {
+		p.failOn = ""
 		return 0, errors.New("the paper is jammed")
 	}
 	return p.Buffer.Write(line)
 }
 
-type story struct {
+type fixture struct {
 	*testing.T
 	*WithT
 	apps typed.AppServiceInterface
 	ns   string
 }
 
-func (s *story) create(name, team string) *appsapi.AppService {
+func (s *fixture) create(name, team string) *appsapi.AppService {
 	app := &appsapi.AppService{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if team != "" {
 		app.Labels = map[string]string{"team": team}
@@ -59,8 +59,8 @@ func (s *story) create(name, team string) *appsapi.AppService {
 	return app
 }
 
-// judge does what the operator would: it writes the Ready condition.
-func (s *story) judge(app *appsapi.AppService, status metav1.ConditionStatus, reason, message string) {
+// setReadyCondition does what the operator would: it writes the Ready condition.
+func (s *fixture) setReadyCondition(app *appsapi.AppService, status metav1.ConditionStatus, reason, message string) {
 	app.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: status, Reason: reason, Message: message,
 		ObservedGeneration: app.Generation, LastTransitionTime: metav1.Now()}}
 	app.Status.ReplicasReady = "1/1"
@@ -79,46 +79,46 @@ func TestWatchAppServices(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = p.Stop() })
 	ns := testutil.Namespace(t, plane.Config)
-	s := &story{T: t, WithT: NewWithT(t), ns: ns, apps: versioned.NewForConfigOrDie(plane.Config).AppsV1alpha1().AppServices(ns)}
+	s := &fixture{T: t, WithT: NewWithT(t), ns: ns, apps: versioned.NewForConfigOrDie(plane.Config).AppsV1alpha1().AppServices(ns)}
 	s.SetDefaultEventuallyTimeout(20 * time.Second)
 
 	web := s.create("web", "blue") // before the start: the first list brings it
-	out := &paper{Buffer: gbytes.NewBuffer(), jams: "ready, 1/1"}
+	out := &flakyWriter{Buffer: gbytes.NewBuffer(), failOn: "ready, 1/1"}
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, p.Config, out, options{namespace: ns, label: "team", workers: 2}) }()
-	says := func(line string) {
+	done := make(chan error, 1)
+	go func() { done <- run(ctx, p.Config, out, options{namespace: ns, label: "team", workers: 2}) }()
+	expectLine := func(line string) {
 		t.Helper()
 		s.Eventually(func() string { return string(out.Contents()) }).Should(ContainSubstring(ns + "/" + line + "\n"))
 	}
 
-	says("web: not seen by the operator yet (team=blue: 0 of 1 ready)")
-	s.judge(web, metav1.ConditionTrue, "Reconciled", "Everything runs as declared")
-	says("web: ready, 1/1 (team=blue: 1 of 1 ready)") // at the second try
+	expectLine("web: not seen by the operator yet (team=blue: 0 of 1 ready)")
+	s.setReadyCondition(web, metav1.ConditionTrue, "Reconciled", "Everything runs as declared")
+	expectLine("web: ready, 1/1 (team=blue: 1 of 1 ready)") // at the second try
 
 	api := s.create("api", "blue")
-	says("api: not seen by the operator yet (team=blue: 1 of 2 ready)")
-	s.judge(api, metav1.ConditionFalse, "ComponentDegraded", `Image "nginx:1.27" does not exist in its registry`)
-	says(`api: not ready, ComponentDegraded: Image "nginx:1.27" does not exist in its registry (team=blue: 1 of 2 ready)`)
+	expectLine("api: not seen by the operator yet (team=blue: 1 of 2 ready)")
+	s.setReadyCondition(api, metav1.ConditionFalse, "ComponentDegraded", `Image "nginx:1.27" does not exist in its registry`)
+	expectLine(`api: not ready, ComponentDegraded: Image "nginx:1.27" does not exist in its registry (team=blue: 1 of 2 ready)`)
 
 	// A change of nothing that is shown, and behind it one that is.
 	_, err = s.apps.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"annotations":{"example.com/a":"b"}}}`), metav1.PatchOptions{})
 	s.Expect(err).NotTo(HaveOccurred())
 	_, err = s.apps.Patch(t.Context(), "api", types.MergePatchType, []byte(`{"spec":{"image":"nginx:1.28"}}`), metav1.PatchOptions{})
 	s.Expect(err).NotTo(HaveOccurred())
-	says("api: edited, the operator has not seen it yet (team=blue: 1 of 2 ready)")
+	expectLine("api: edited, the operator has not seen it yet (team=blue: 1 of 2 ready)")
 
 	// The deletion happens behind the program's back: its watch is silent, then too old.
-	p.Hold(nil)
+	p.HoldEvents(nil)
 	s.Expect(s.apps.Delete(t.Context(), "web", metav1.DeleteOptions{})).To(Succeed())
-	s.Expect(p.Expire(nil)).To(BeNumerically(">", 0))
-	p.Release()
-	says("web: deleted")
+	s.Expect(p.ExpireWatches(nil)).To(BeNumerically(">", 0))
+	p.ReleaseEvents()
+	expectLine("web: deleted")
 	s.create("alone", "") // without the label, and the watch goes on
-	says("alone: not seen by the operator yet")
+	expectLine("alone: not seen by the operator yet")
 
 	stop()
-	s.Eventually(ended).Should(Receive(Not(HaveOccurred())))
+	s.Eventually(done).Should(Receive(Not(HaveOccurred())))
 	// One line per change, none twice.
 	got := strings.Split(strings.TrimSpace(string(out.Contents())), "\n")
 	sorted := slices.Compact(slices.Sorted(slices.Values(got)))
@@ -127,7 +127,7 @@ func TestWatchAppServices(t *testing.T) {
 	}
 }
 
-func TestVerdict(t *testing.T) {
+func TestDescribe(t *testing.T) {
 	ready := metav1.Condition{Type: "Ready", Status: "True", Reason: "Reconciled", ObservedGeneration: 2}
 	failing := metav1.Condition{Type: "Ready", Status: "False", Reason: "Progressing", Message: "1 of 2 pods are ready", ObservedGeneration: 2}
 	now := metav1.Now()
@@ -146,15 +146,15 @@ func TestVerdict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			app := &appsapi.AppService{ObjectMeta: metav1.ObjectMeta{Generation: tc.generation, DeletionTimestamp: tc.deleted}}
 			app.Status.Conditions, app.Status.ReplicasReady = tc.conditions, "2/2"
-			if diff := cmp.Diff(tc.want, verdict(app)); diff != "" {
+			if diff := cmp.Diff(tc.want, describe(app)); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestSaysWhyItCannotWork: an informer would only try on.
-func TestSaysWhyItCannotWork(t *testing.T) {
+// TestMissingCRDIsReported: an informer would only try on.
+func TestMissingCRDIsReported(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler()) // no such CRD
 	defer server.Close()
 	err := run(t.Context(), &rest.Config{Host: server.URL}, io.Discard, options{label: "team", workers: 1})
@@ -163,17 +163,17 @@ func TestSaysWhyItCannotWork(t *testing.T) {
 	}
 }
 
-// TestFailureIsTriedAgain shows the queue's part without a server.
-func TestFailureIsTriedAgain(t *testing.T) {
-	out := &paper{Buffer: gbytes.NewBuffer(), jams: "deleted"}
+// TestFailedPrintIsRetried shows the queue's part without a server.
+func TestFailedPrintIsRetried(t *testing.T) {
+	out := &flakyWriter{Buffer: gbytes.NewBuffer(), failOn: "deleted"}
 	w := newWatcher(out, "team")
 	defer w.queue.ShutDown()
 	name := cache.ObjectName{Namespace: "shop", Name: "web"}
-	w.shown[name] = "ready, 1/1"
-	if err := w.showGone(name); err == nil || w.shown[name] == "" {
-		t.Errorf("got error %v and %q remembered, want an error and the last line", err, w.shown[name])
+	w.printed[name] = "ready, 1/1"
+	if err := w.printDeleted(name); err == nil || w.printed[name] == "" {
+		t.Errorf("got error %v and %q remembered, want an error and the last line", err, w.printed[name])
 	}
-	if err := w.showGone(name); err != nil || len(w.shown) != 0 {
-		t.Errorf("second try: %v, remembered %v", err, w.shown)
+	if err := w.printDeleted(name); err != nil || len(w.printed) != 0 {
+		t.Errorf("second try: %v, remembered %v", err, w.printed)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/desired"
-	"github.com/holdfast-dev/holdfast/internal/kinds"
 )
 
 // Application is an object of any of our kinds.
@@ -27,8 +27,8 @@ type Application interface {
 // Kind is one of our kinds.
 type Kind struct {
 	Name string
-	// Words are what people call it, the plural first.
-	Words   []string
+	// Aliases are what people call it, the plural first.
+	Aliases []string
 	New     func() Application
 	NewList func() client.ObjectList
 }
@@ -57,11 +57,11 @@ func KindOf(app Application) string {
 func Components(app Application) []appsapi.Component {
 	switch o := app.(type) {
 	case *appsapi.AppService:
-		return kinds.AppService(o)
+		return appkind.AppServiceComponents(o)
 	case *appsapi.AppStack:
-		return kinds.AppStack(o)
+		return appkind.AppStackComponents(o)
 	case *appsapi.CloudManager:
-		return kinds.CloudManager(o)
+		return appkind.CloudManagerComponents(o)
 	}
 	return nil
 }
@@ -79,13 +79,13 @@ func Title(app Application) string {
 	return fmt.Sprintf("%s %s/%s", KindOf(app), app.GetNamespace(), app.GetName())
 }
 
-// KindCalled is the kind that people mean by a word.
-func KindCalled(word string) (Kind, error) {
-	word, _, _ = strings.Cut(strings.ToLower(word), ".")
+// KindByAlias is the kind that people mean by a word.
+func KindByAlias(alias string) (Kind, error) {
+	alias, _, _ = strings.Cut(strings.ToLower(alias), ".")
 	for _, k := range Kinds {
-		if slices.Contains(k.Words, word) {
+		if slices.Contains(k.Aliases, alias) {
 			return k, nil
 		}
 	}
-	return Kind{}, fmt.Errorf("%q is no kind of application; use appstack, appservice or cloudmanager", word)
+	return Kind{}, fmt.Errorf("%q is no kind of application; use appstack, appservice or cloudmanager", alias)
 }

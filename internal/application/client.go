@@ -31,12 +31,12 @@ type Clients struct {
 // NewClients learns the kinds, which takes longer than making a client.
 func NewClients() *Clients {
 	scheme := Scheme()
-	return &Clients{scheme: scheme, mapper: mapper(scheme)}
+	return &Clients{scheme: scheme, mapper: newRESTMapper(scheme)}
 }
 
-// For makes a client. A nil http.Client means a new one.
-func (c *Clients) For(config *rest.Config, over *http.Client) (client.WithWatch, error) {
-	return client.NewWithWatch(config, client.Options{Scheme: c.scheme, Mapper: c.mapper, HTTPClient: over})
+// NewClient makes a client. A nil http.Client means a new one.
+func (c *Clients) NewClient(config *rest.Config, httpClient *http.Client) (client.WithWatch, error) {
+	return client.NewWithWatch(config, client.Options{Scheme: c.scheme, Mapper: c.mapper, HTTPClient: httpClient})
 }
 
 // Scheme knows the kinds that an application is made of.
@@ -52,20 +52,20 @@ func Scheme() *runtime.Scheme {
 
 // Kinds that are known without asking.
 var (
-	groups = []schema.GroupVersion{
+	knownGroupVersions = []schema.GroupVersion{
 		appsapi.GroupVersion, corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion,
 		autoscalingv2.SchemeGroupVersion, policyv1.SchemeGroupVersion, networkingv1.SchemeGroupVersion,
 		discoveryv1.SchemeGroupVersion, storagev1.SchemeGroupVersion,
 	}
-	clusterWide = map[string]bool{"Node": true, "Namespace": true, "PersistentVolume": true, "StorageClass": true, "IngressClass": true, "VolumeAttachment": true}
+	clusterScopedKinds = map[string]bool{"Node": true, "Namespace": true, "PersistentVolume": true, "StorageClass": true, "IngressClass": true, "VolumeAttachment": true}
 )
 
-func mapper(scheme *runtime.Scheme) meta.RESTMapper {
+func newRESTMapper(scheme *runtime.Scheme) meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
-	for _, gv := range groups {
+	for _, gv := range knownGroupVersions {
 		for kind := range scheme.KnownTypes(gv) {
 			scope := meta.RESTScopeNamespace
-			if clusterWide[kind] {
+			if clusterScopedKinds[kind] {
 				scope = meta.RESTScopeRoot
 			}
 			m.Add(gv.WithKind(kind), scope)

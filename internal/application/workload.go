@@ -22,18 +22,18 @@ var WorkloadKinds = []schema.GroupVersionKind{
 	batchv1.SchemeGroupVersion.WithKind("Job"), batchv1.SchemeGroupVersion.WithKind("CronJob"),
 }
 
-// Place is where in an application a child belongs, as its labels say.
-type Place struct {
+// ComponentRef is where in an application a child belongs, as its labels say.
+type ComponentRef struct {
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	Component string `json:"component,omitempty"`
 }
 
-// PlaceOf reads the labels of a child. Its controller knows the name better: labels are
+// ComponentRefOf reads the labels of a child. Its controller knows the name better: labels are
 // short.
-func PlaceOf(child metav1.Object) Place {
+func ComponentRefOf(child metav1.Object) ComponentRef {
 	l := child.GetLabels()
-	p := Place{Kind: l[appsapi.LabelOwnerKind], Name: l[appsapi.LabelInstance], Component: l[appsapi.LabelComponent]}
+	p := ComponentRef{Kind: l[appsapi.LabelOwnerKind], Name: l[appsapi.LabelInstance], Component: l[appsapi.LabelComponent]}
 	if ref := metav1.GetControllerOf(child); ref != nil && string(ref.UID) == l[appsapi.LabelOwnerUID] {
 		p.Kind, p.Name = ref.Kind, ref.Name
 	}
@@ -43,35 +43,35 @@ func PlaceOf(child metav1.Object) Place {
 // WorkloadKey finds the workload of a pod: both have its id as a label.
 type WorkloadKey struct{ Namespace, ID string }
 
-// WorkloadOf is the key of a child that has pods, or of one of them.
-func WorkloadOf(o metav1.Object) WorkloadKey {
+// WorkloadKeyOf is the key of a child that has pods, or of one of them.
+func WorkloadKeyOf(o metav1.Object) WorkloadKey {
 	return WorkloadKey{o.GetNamespace(), o.GetLabels()[appsapi.LabelWorkload]}
 }
 
-// Workloads are the places of the children that have pods, which pods do not know
+// ComponentsByWorkload are the places of the children that have pods, which pods do not know
 // themselves. Nothing but metadata is read.
-func Workloads(ctx context.Context, c client.Reader, opts ...client.ListOption) (map[WorkloadKey]Place, error) {
-	found := map[WorkloadKey]Place{}
+func ComponentsByWorkload(ctx context.Context, c client.Reader, opts ...client.ListOption) (map[WorkloadKey]ComponentRef, error) {
+	found := map[WorkloadKey]ComponentRef{}
 	for _, kind := range WorkloadKinds {
 		objects, err := ListAll(ctx, c, func() client.ObjectList {
 			list := &metav1.PartialObjectMetadataList{}
 			list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 			return list
-		}, append([]client.ListOption{Ours()}, opts...)...)
+		}, append([]client.ListOption{ManagedByHoldfast()}, opts...)...)
 		if err != nil {
 			return nil, fmt.Errorf("list %ss: %w", kind.Kind, err)
 		}
 		for _, o := range objects {
 			if child, ok := o.(metav1.Object); ok {
-				found[WorkloadOf(child)] = PlaceOf(child)
+				found[WorkloadKeyOf(child)] = ComponentRefOf(child)
 			}
 		}
 	}
 	return found, nil
 }
 
-// Ours selects children and pods of applications.
-func Ours() client.ListOption {
+// ManagedByHoldfast selects children and pods of applications.
+func ManagedByHoldfast() client.ListOption {
 	return client.MatchingLabels{appsapi.LabelManagedBy: appsapi.ManagedBy}
 }
 

@@ -12,24 +12,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pages is a reader of a list of three pages.
-type pages struct {
+// pagedReader is a reader of a list of three pages.
+type pagedReader struct {
 	client.Reader
-	expires bool
-	asked   []string
+	expireContinue bool
+	requests       []string
 }
 
-func (p *pages) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+func (p *pagedReader) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	var o client.ListOptions
 	o.ApplyOptions(opts)
-	p.asked = append(p.asked, fmt.Sprintf("%s limit %d continue %s", o.Namespace, o.Limit, o.Continue))
+	p.requests = append(p.requests, fmt.Sprintf("%s limit %d continue %s", o.Namespace, o.Limit, o.Continue))
 	pods := list.(*corev1.PodList)
 	switch {
 	case o.Limit == 0:
 		pods.Items = []corev1.Pod{pod("1"), pod("2"), pod("3")}
 	case o.Continue == "":
 		pods.Items, pods.Continue = []corev1.Pod{pod("1")}, "2"
-	case p.expires:
+	case p.expireContinue:
 		return apierrors.NewResourceExpired("too old")
 	case o.Continue == "2":
 		pods.Items, pods.Continue = []corev1.Pod{pod("2")}, "3"
@@ -43,15 +43,15 @@ func pod(name string) corev1.Pod { return corev1.Pod{ObjectMeta: metav1.ObjectMe
 
 func TestListAll(t *testing.T) {
 	cases := map[string]struct {
-		expires bool
-		want    []string
+		expireContinue bool
+		want           []string
 	}{
 		"in pages":              {want: []string{"shop limit 500 continue ", "shop limit 500 continue 2", "shop limit 500 continue 3"}},
-		"pages that do not fit": {expires: true, want: []string{"shop limit 500 continue ", "shop limit 500 continue 2", "shop limit 0 continue "}},
+		"pages that do not fit": {expireContinue: true, want: []string{"shop limit 500 continue ", "shop limit 500 continue 2", "shop limit 0 continue "}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := &pages{expires: tc.expires}
+			p := &pagedReader{expireContinue: tc.expireContinue}
 			objects, err := ListAll(t.Context(), p, func() client.ObjectList { return &corev1.PodList{} }, client.InNamespace("shop"))
 			if err != nil {
 				t.Fatal(err)
@@ -60,28 +60,28 @@ func TestListAll(t *testing.T) {
 			for _, o := range objects {
 				got = append(got, o.(client.Object).GetName())
 			}
-			if !slices.Equal(got, []string{"1", "2", "3"}) || !slices.Equal(p.asked, tc.want) {
-				t.Errorf("got %q by %q, want all by %q", got, p.asked, tc.want)
+			if !slices.Equal(got, []string{"1", "2", "3"}) || !slices.Equal(p.requests, tc.want) {
+				t.Errorf("got %q by %q, want all by %q", got, p.requests, tc.want)
 			}
 		})
 	}
 }
 
-func TestPlaceOf(t *testing.T) {
+func TestComponentRefOf(t *testing.T) {
 	labels := map[string]string{"app.kubernetes.io/instance": "shop", "app.kubernetes.io/component": "web", "apps.holdfast.dev/owner-kind": "AppStack", "apps.holdfast.dev/owner-uid": "1"}
 	cases := map[string]struct {
 		controller metav1.OwnerReference
-		want       Place
+		want       ComponentRef
 	}{
-		"by its labels":     {want: Place{"AppStack", "shop", "web"}},
-		"by its controller": {metav1.OwnerReference{Kind: "AppStack", Name: "a-longer-name", UID: "1", Controller: new(true)}, Place{"AppStack", "a-longer-name", "web"}},
-		"not by another":    {metav1.OwnerReference{Kind: "Other", Name: "other", UID: "2", Controller: new(true)}, Place{"AppStack", "shop", "web"}},
+		"by its labels":     {want: ComponentRef{"AppStack", "shop", "web"}},
+		"by its controller": {metav1.OwnerReference{Kind: "AppStack", Name: "a-longer-name", UID: "1", Controller: new(true)}, ComponentRef{"AppStack", "a-longer-name", "web"}},
+		"not by another":    {metav1.OwnerReference{Kind: "Other", Name: "other", UID: "2", Controller: new(true)}, ComponentRef{"AppStack", "shop", "web"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			child := pod("web")
 			child.Labels, child.OwnerReferences = labels, []metav1.OwnerReference{tc.controller}
-			if got := PlaceOf(&child); got != tc.want {
+			if got := ComponentRefOf(&child); got != tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})

@@ -15,7 +15,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
-	"github.com/holdfast-dev/holdfast/internal/own"
+	"github.com/holdfast-dev/holdfast/internal/ownership"
 )
 
 // createOnly is the resourceVersion of an apply that may only create: no live object
@@ -25,32 +25,32 @@ const createOnly = "1"
 // ErrStale says that the world is not as it was decided on: look again, then decide.
 var ErrStale = errors.New("changed since it was read")
 
-// Change is what an apply did.
-type Change string
+// Action is what an apply did.
+type Action string
 
 // What an apply did.
 const (
-	Unchanged Change = ""
-	Created   Change = "Created"
-	Updated   Change = "Updated"  // to a new wish
-	Repaired  Change = "Repaired" // to the same wish as before
-	Adopted   Change = "Adopted"
+	Unchanged Action = ""
+	Created   Action = "Created"
+	Updated   Action = "Updated"  // to a new wish
+	Repaired  Action = "Repaired" // to the same wish as before
+	Adopted   Action = "Adopted"
 )
 
 // Result of an apply.
 type Result struct {
 	// Object as it is now.
 	Object client.Object
-	Change Change
-	// Wait is how long a repair is held back, because the object was repaired too often.
-	Wait time.Duration
-	// Fight is set once, when that begins.
-	Fight bool
-	// Contested is how long the object must be left in peace until that is over.
-	Contested time.Duration
-	// Asked is the generation that has to be observed before the status of the object
+	Action Action
+	// RequeueAfter is how long a repair is held back, because the object was repaired too often.
+	RequeueAfter time.Duration
+	// ContentionStarted is set once, when that begins.
+	ContentionStarted bool
+	// ContentionRemaining is how long the object must be left in peace until that is over.
+	ContentionRemaining time.Duration
+	// DesiredGeneration is the generation that has to be observed before the status of the object
 	// tells what became of our wish. Later ones are no concern of its pods.
-	Asked int64
+	DesiredGeneration int64
 }
 
 // Applier writes children.
@@ -58,17 +58,17 @@ type Applier struct {
 	// MaxBackoff is the longest time between two tries of what the API server refuses.
 	MaxBackoff time.Duration
 
-	cache  client.Reader
-	live   client.Reader
-	writer client.Client
-	clock  clock.PassiveClock
-	memory memory
+	cache      client.Reader
+	apiReader  client.Reader
+	writer     client.Client
+	clock      clock.PassiveClock
+	childCache childCache
 }
 
 // New returns an Applier that reads children from a cache, and where only the truth will
 // do from live.
-func New(cache, live client.Reader, writer client.Client, clk clock.PassiveClock) *Applier {
-	return &Applier{MaxBackoff: defaultMaxBackoff, cache: cache, live: live, writer: writer, clock: clk, memory: memory{owners: map[types.UID]map[key]*entry{}}}
+func New(cache, apiReader client.Reader, writer client.Client, clk clock.PassiveClock) *Applier {
+	return &Applier{MaxBackoff: defaultMaxBackoff, cache: cache, apiReader: apiReader, writer: writer, clock: clk, childCache: childCache{owners: map[types.UID]map[key]*entry{}}}
 }
 
 // Observe returns a child as we know it best: from the cache, or as the API server
@@ -81,31 +81,33 @@ func (a *Applier) Observe(ctx context.Context, owner desired.Owner, id desired.I
 	}
 	k := key{id, owner.Namespace}
 	if cached != nil && metav1.IsControlledBy(cached, &metav1.ObjectMeta{UID: owner.UID}) {
-		a.memory.noteOurs(k, owner.UID, cached.GetUID())
+		a.childCache.recordOwned(k, owner.UID, cached.GetUID())
 	}
-	return a.memory.newest(k, owner.UID, cached, a.clock.Now()), nil
+	return a.childCache.newest(k, owner.UID, cached, a.clock.Now()), nil
 }
 
-// Unseen are the children of an owner that we wrote and that lists of the cache may lack.
-func (a *Applier) Unseen(owner desired.Owner) []desired.ID { return a.memory.unseen(owner.UID) }
+// NotYetCached are the children of an owner that we wrote and that lists of the cache may lack.
+func (a *Applier) NotYetCached(owner desired.Owner) []desired.ID {
+	return a.childCache.notYetCached(owner.UID)
+}
 
-// Settled says whether a child was found to be what it should be and nothing has changed since
+// InSync says whether a child was found to be what it should be and nothing has changed since
 // that could make it differ.
-func (a *Applier) Settled(owner desired.Owner, child desired.Child, current client.Object) bool {
-	return a.memory.settled(key{child.ID, owner.Namespace}, owner.UID, child.Basis, current)
+func (a *Applier) InSync(owner desired.Owner, child desired.Child, current client.Object) bool {
+	return a.childCache.inSync(key{child.ID, owner.Namespace}, owner.UID, child.InputHash, current)
 }
 
-// Apply makes a child what it should be. current is what Observe returned. With holdPods
+// Apply makes a child what it should be. current is what Observe returned. With holdPodTemplate
 // the pods of a child that exists stay as they are.
-func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object, holdPods bool) (Result, error) {
+func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object, holdPodTemplate bool) (Result, error) {
 	k := key{child.ID, owner.Namespace}
-	taken, fresh := a.memory.isForeign(k, owner.UID, a.clock.Now())
+	conflict, fresh := a.childCache.nameConflict(k, owner.UID, a.clock.Now())
 	if current == nil && fresh {
-		return Result{}, taken
+		return Result{}, conflict
 	}
-	if current == nil && taken != nil {
+	if current == nil && conflict != nil {
 		// Only a read tells whether the name is free by now.
-		live, err := a.get(ctx, a.live, owner.Namespace, child.ID)
+		live, err := a.get(ctx, a.apiReader, owner.Namespace, child.ID)
 		if err != nil {
 			return Result{}, err
 		}
@@ -116,19 +118,19 @@ func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.
 	if current == nil {
 		result, err = a.create(ctx, owner, child)
 	} else {
-		result, err = a.update(ctx, owner, child, current, how{holdPods: holdPods})
+		result, err = a.update(ctx, owner, child, current, updateOptions{holdPodTemplate: holdPodTemplate})
 	}
-	taken = nil
-	errors.As(err, &taken)
-	a.memory.setForeign(k, owner.UID, taken, a.clock.Now())
-	result.Contested = a.memory.contested(k, owner.UID, a.clock.Now())
+	conflict = nil
+	errors.As(err, &conflict)
+	a.childCache.setNameConflict(k, owner.UID, conflict, a.clock.Now())
+	result.ContentionRemaining = a.childCache.contentionRemaining(k, owner.UID, a.clock.Now())
 	switch {
-	case lost(err):
-		a.memory.unsure(k, owner.UID)
+	case outcomeUnknown(err):
+		a.childCache.resetDesiredGeneration(k, owner.UID)
 	case err != nil: // what was seen may be of the time before a write that was lost
-		result.Asked = a.memory.asked(k, owner.UID, nil, nil)
+		result.DesiredGeneration = a.childCache.updateDesiredGeneration(k, owner.UID, nil, nil)
 	default:
-		result.Asked = a.memory.asked(k, owner.UID, current, result.Object)
+		result.DesiredGeneration = a.childCache.updateDesiredGeneration(k, owner.UID, current, result.Object)
 	}
 	return result, err
 }
@@ -140,152 +142,152 @@ func (a *Applier) create(ctx context.Context, owner desired.Owner, child desired
 	if err != nil {
 		return Result{}, err
 	}
-	if err := a.memory.refused(k, owner.UID, config.Wish(), nil, a.clock.Now()); err != nil {
+	if err := a.childCache.pendingRejection(k, owner.UID, config.Fingerprint(), nil, a.clock.Now()); err != nil {
 		return Result{}, err
 	}
-	again := a.memory.wasOurs(k, owner.UID)
-	if again {
-		if wait, news := a.memory.mayRepair(k, owner.UID, a.clock.Now()); wait > 0 {
-			return Result{Wait: wait, Fight: news}, nil
+	recreating := a.childCache.wasOwned(k, owner.UID)
+	if recreating {
+		if wait, contentionStarted := a.childCache.allowRepair(k, owner.UID, a.clock.Now()); wait > 0 {
+			return Result{RequeueAfter: wait, ContentionStarted: contentionStarted}, nil
 		}
 	}
-	if a.memory.mayHaveBeen(k, owner.UID) {
-		live, err := a.get(ctx, a.live, owner.Namespace, child.ID)
+	if a.childCache.mayExist(k, owner.UID) {
+		live, err := a.get(ctx, a.apiReader, owner.Namespace, child.ID)
 		if err != nil {
 			return Result{}, err
 		}
 		if live != nil { // it lost the label that our cache selects on, or its answer did not come
-			return a.update(ctx, owner, child, live, how{counted: again})
+			return a.update(ctx, owner, child, live, updateOptions{repairCounted: recreating})
 		}
-		if err := a.ownerLives(ctx, owner, child.ID); err != nil {
+		if err := a.verifyOwner(ctx, owner, child.ID); err != nil {
 			return Result{}, err
 		}
 	}
-	wish := config.Wish()
-	answer, err := a.patch(ctx, owner, child.ID, config, "", createOnly)
-	a.memory.noteRefusal(k, owner.UID, wish, nil, err, a.clock.Now(), a.MaxBackoff)
+	fingerprint := config.Fingerprint()
+	applied, err := a.patch(ctx, owner, child.ID, config, "", createOnly)
+	a.childCache.recordWriteResult(k, owner.UID, fingerprint, nil, err, a.clock.Now(), a.MaxBackoff)
 	if err == nil {
-		return Result{Object: answer, Change: Created}, nil
+		return Result{Object: applied, Action: Created}, nil
 	}
 	if !apierrors.IsConflict(err) {
 		return Result{}, err
 	}
-	live, err := a.get(ctx, a.live, owner.Namespace, child.ID)
+	live, err := a.get(ctx, a.apiReader, owner.Namespace, child.ID)
 	if err != nil {
 		return Result{}, err
 	}
 	if live == nil { // gone again
 		return Result{}, stale(owner, child.ID)
 	}
-	if _, err := own.Claim(owner, child.ID, live); err == nil && !again {
+	if _, err := ownership.CheckOwnership(owner, child.ID, live); err == nil && !recreating {
 		// Made before we started. Our cache is behind, and may be with its owner, too.
-		if err := a.ownerLives(ctx, owner, child.ID); err != nil {
+		if err := a.verifyOwner(ctx, owner, child.ID); err != nil {
 			return Result{}, err
 		}
 	}
-	return a.update(ctx, owner, child, live, how{counted: again})
+	return a.update(ctx, owner, child, live, updateOptions{repairCounted: recreating})
 }
 
-// how a child that exists is applied.
-type how struct {
-	counted  bool // this repair was counted before
-	holdPods bool
+// updateOptions a child that exists is applied.
+type updateOptions struct {
+	repairCounted   bool // this repair was counted before
+	holdPodTemplate bool
 }
 
 // update applies a child that exists.
-func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object, h how) (Result, error) {
+func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object, opts updateOptions) (Result, error) {
 	k := key{child.ID, owner.Namespace}
-	if !h.holdPods && a.Settled(owner, child, current) {
+	if !opts.holdPodTemplate && a.InSync(owner, child, current) {
 		return Result{Object: current}, nil // without making the wish again
 	}
-	adopting, err := own.Claim(owner, child.ID, current)
+	adopting, err := ownership.CheckOwnership(owner, child.ID, current)
 	if err != nil {
 		return Result{Object: current}, err
 	}
 	config, err := child.Render(current)
-	var refusal *desired.Refusal
-	if errors.As(err, &refusal) {
-		taken := own.Conflict(owner, child.ID, "cannot be taken over: "+refusal.Why)
-		taken.Refused = true
-		return Result{Object: current}, taken
+	var incompatible *desired.IncompatibleError
+	if errors.As(err, &incompatible) {
+		conflict := ownership.NewNameConflict(owner, child.ID, "cannot be taken over: "+incompatible.Message)
+		conflict.Incompatible = true
+		return Result{Object: current}, conflict
 	}
 	if err != nil {
 		return Result{Object: current}, err
 	}
-	if h.holdPods && config.ReplacesPods(current) {
-		config.HoldPods(current)
+	if opts.holdPodTemplate && config.ReplacesPods(current) {
+		config.HoldPodTemplate(current)
 	}
-	held, err := a.held(owner, k, config, current)
-	if held && !h.holdPods {
-		a.memory.settle(k, owner.UID, child.Basis)
+	upToDate, err := a.isUpToDate(owner, k, config, current)
+	if upToDate && !opts.holdPodTemplate {
+		a.childCache.markInSync(k, owner.UID, child.InputHash)
 	}
-	if err != nil || held {
+	if err != nil || upToDate {
 		return Result{Object: current}, err
 	}
-	if err := a.memory.refused(k, owner.UID, config.Wish(), current, a.clock.Now()); err != nil {
+	if err := a.childCache.pendingRejection(k, owner.UID, config.Fingerprint(), current, a.clock.Now()); err != nil {
 		return Result{Object: current}, err
 	}
-	change := Updated
+	action := Updated
 	switch {
 	// The annotation outlives us; memory outlives somebody who changes the annotation.
-	case current.GetAnnotations()[appsapi.AnnotationApplied] == config.Hash(), a.memory.wished(k, owner.UID, config, current):
-		change = Repaired
+	case current.GetAnnotations()[appsapi.AnnotationApplied] == config.Hash(), a.childCache.sameFingerprint(k, owner.UID, config, current):
+		action = Repaired
 	case adopting:
-		change = Adopted
+		action = Adopted
 	}
-	if change == Repaired && !h.counted {
-		if wait, news := a.memory.mayRepair(k, owner.UID, a.clock.Now()); wait > 0 {
-			return Result{Object: current, Wait: wait, Fight: news}, nil
+	if action == Repaired && !opts.repairCounted {
+		if wait, contentionStarted := a.childCache.allowRepair(k, owner.UID, a.clock.Now()); wait > 0 {
+			return Result{Object: current, RequeueAfter: wait, ContentionStarted: contentionStarted}, nil
 		}
 	}
 	if !adopting && metav1.GetControllerOfNoCopy(current) == nil {
-		if err := a.ownerLives(ctx, owner, child.ID); err != nil {
+		if err := a.verifyOwner(ctx, owner, child.ID); err != nil {
 			return Result{Object: current}, err
 		}
 	}
-	wish := config.Wish()
-	answer, err := a.overwrite(ctx, owner, child.ID, config, current)
-	a.memory.noteRefusal(k, owner.UID, wish, current, err, a.clock.Now(), a.MaxBackoff)
+	fingerprint := config.Fingerprint()
+	applied, err := a.applyAtVersion(ctx, owner, child.ID, config, current)
+	a.childCache.recordWriteResult(k, owner.UID, fingerprint, current, err, a.clock.Now(), a.MaxBackoff)
 	if apierrors.IsConflict(err) || uidMismatch(err) {
 		return Result{Object: current}, stale(owner, child.ID)
 	}
 	if err != nil {
 		return Result{Object: current}, err
 	}
-	return Result{Object: answer, Change: change}, nil
+	return Result{Object: applied, Action: action}, nil
 }
 
-// overwrite applies to an object as it was seen.
-func (a *Applier) overwrite(ctx context.Context, owner desired.Owner, id desired.ID, config *desired.Config, current client.Object) (client.Object, error) {
+// applyAtVersion applies to an object as it was seen.
+func (a *Applier) applyAtVersion(ctx context.Context, owner desired.Owner, id desired.ID, config *desired.Config, current client.Object) (client.Object, error) {
 	want, err := config.Fields()
 	if err != nil {
 		return nil, err
 	}
-	paths, err := own.Rivals(want, current)
+	paths, err := ownership.UnionConflicts(want, current)
 	if err != nil {
 		return nil, err
 	}
 	version := current.GetResourceVersion()
 	if len(paths) > 0 {
-		if version, err = a.takeOver(ctx, owner, id, current, paths); err != nil {
+		if version, err = a.transferOwnership(ctx, owner, id, current, paths); err != nil {
 			return nil, err
 		}
 	}
-	if config.HoldsPods() {
-		live, err := a.sameWithBooks(ctx, owner, id, current.GetUID(), version)
+	if config.HoldsPodTemplate() {
+		live, err := a.getUnchanged(ctx, owner, id, current.GetUID(), version)
 		if err != nil {
 			return nil, err
 		}
-		if err := config.CarryPods(live); err != nil {
+		if err := config.KeepPodTemplate(live); err != nil {
 			return nil, err
 		}
 	}
 	return a.patch(ctx, owner, id, config, current.GetUID(), version)
 }
 
-// sameWithBooks reads a child with its managedFields, which the cache does not keep.
-func (a *Applier) sameWithBooks(ctx context.Context, owner desired.Owner, id desired.ID, uid types.UID, version string) (client.Object, error) {
-	live, err := a.get(ctx, a.live, owner.Namespace, id)
+// getUnchanged reads a child with its managedFields, which the cache does not keep.
+func (a *Applier) getUnchanged(ctx context.Context, owner desired.Owner, id desired.ID, uid types.UID, version string) (client.Object, error) {
+	live, err := a.get(ctx, a.apiReader, owner.Namespace, id)
 	if err != nil {
 		return nil, err
 	}
@@ -295,28 +297,28 @@ func (a *Applier) sameWithBooks(ctx context.Context, owner desired.Owner, id des
 	return live, nil
 }
 
-// held says whether a child is as we want it, without a call: from memory if nothing
+// isUpToDate says whether a child is as we want it, without a call: from memory if nothing
 // changed since, otherwise by looking at the fields that we hold.
-func (a *Applier) held(owner desired.Owner, k key, config *desired.Config, live client.Object) (bool, error) {
-	all, butMetadata, last := a.memory.knows(k, owner.UID, config, live)
-	if all {
+func (a *Applier) isUpToDate(owner desired.Owner, k key, config *desired.Config, live client.Object) (bool, error) {
+	unchanged, specUnchanged, previous := a.childCache.compareKnown(k, owner.UID, config, live)
+	if unchanged {
 		return true, nil
 	}
-	now, err := own.CompareMetadata(owner, config, live)
-	if err != nil || now != last.metadata {
+	current, err := ownership.CompareMetadata(owner, config, live)
+	if err != nil || current != previous.metadata {
 		return false, err
 	}
-	if !butMetadata {
+	if !specUnchanged {
 		want, err := config.Fields()
 		if err != nil {
 			return false, err
 		}
-		now, err := own.Compare(want, live)
-		if err != nil || now != last.fields {
+		current, err := ownership.Compare(want, live)
+		if err != nil || current != previous.fields {
 			return false, err
 		}
 	}
-	a.memory.noteSame(k, owner.UID, config, live, last)
+	a.childCache.recordMatching(k, owner.UID, config, live, previous)
 	return true, nil
 }
 
@@ -330,28 +332,28 @@ func (a *Applier) patch(ctx context.Context, owner desired.Owner, id desired.ID,
 	if err != nil {
 		return nil, err
 	}
-	answer, err := a.empty(owner.Namespace, id)
+	applied, err := a.newObject(owner.Namespace, id)
 	if err != nil {
 		return nil, err
 	}
-	err = a.writer.Patch(ctx, answer, client.RawPatch(types.ApplyPatchType, body),
+	err = a.writer.Patch(ctx, applied, client.RawPatch(types.ApplyPatchType, body),
 		client.FieldOwner(appsapi.FieldManager), client.ForceOwnership)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return nil, &own.Leaving{Child: id, Namespace: owner.Namespace, Why: "cannot be created, because its namespace is being deleted"}
+		return nil, &ownership.Terminating{Child: id, Namespace: owner.Namespace, Message: "cannot be created, because its namespace is being deleted"}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("apply %s %s/%s: %w", id.Kind.Kind, owner.Namespace, id.Name, err)
 	}
-	answer.SetManagedFields(nil)
-	var got projection
-	if got.fields, err = own.Compare(want, answer); err != nil {
+	applied.SetManagedFields(nil)
+	var applyDivergence divergence
+	if applyDivergence.fields, err = ownership.Compare(want, applied); err != nil {
 		return nil, err
 	}
-	if got.metadata, err = own.CompareMetadata(owner, config, answer); err != nil {
+	if applyDivergence.metadata, err = ownership.CompareMetadata(owner, config, applied); err != nil {
 		return nil, err
 	}
-	a.memory.remember(key{id, owner.Namespace}, owner.UID, config, answer, got, a.clock.Now())
-	return answer, nil
+	a.childCache.recordApplied(key{id, owner.Namespace}, owner.UID, config, applied, applyDivergence, a.clock.Now())
+	return applied, nil
 }
 
 // uidMismatch is the answer when another object of the same name has taken the place of

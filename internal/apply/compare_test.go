@@ -11,19 +11,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/internal/desired"
-	"github.com/holdfast-dev/holdfast/internal/own"
+	"github.com/holdfast-dev/holdfast/internal/ownership"
 )
 
-var shop = desired.Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Namespace: "shop", Name: "web", UID: us}
+var shop = desired.Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Namespace: "shop", Name: "web", UID: ownerUID}
 
-const compared = `
+const comparedSpec = `
 image: nginx:1
 env: [{name: MODE, value: prod}, {name: EMPTY}, {name: TOKEN, valueFrom: {secretKeyRef: {name: web, key: token}}}]
 resources: {requests: {cpu: 100m}, limits: {memory: 1Gi}}
 ports: [{name: http, port: 80}]`
 
-// sentAs is what the API server would have after an apply, as far as it matters here.
-func sentAs(t *testing.T, child desired.Child) (want map[string]any, live client.Object, config *desired.Config) {
+// renderApplied is what the API server would have after an apply, as far as it matters here.
+func renderApplied(t *testing.T, child desired.Child) (want map[string]any, live client.Object, config *desired.Config) {
 	t.Helper()
 	config, err := child.Render(nil)
 	if err != nil {
@@ -40,7 +40,7 @@ func sentAs(t *testing.T, child desired.Child) (want map[string]any, live client
 	if err != nil {
 		t.Fatal(err)
 	}
-	return want, parse(t, string(body)), config
+	return want, decodeObject(t, string(body)), config
 }
 
 func TestCompareDeployment(t *testing.T) {
@@ -78,10 +78,10 @@ func TestCompareDeployment(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			want, live, _ := sentAs(t, component(t, shop, compared).Children[0])
+			want, live, _ := renderApplied(t, buildComponent(t, shop, comparedSpec).Children[0])
 			d := live.(*appsv1.Deployment)
 			tc.change(d, &d.Spec.Template.Spec.Containers[0])
-			projected, err := own.Compare(want, d)
+			projected, err := ownership.Compare(want, d)
 			if err != nil || (projected != "") != tc.drift {
 				t.Errorf("got %q, %v", projected, err)
 			}
@@ -107,10 +107,10 @@ func TestCompareService(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			want, live, _ := sentAs(t, component(t, shop, compared).Children[1])
+			want, live, _ := renderApplied(t, buildComponent(t, shop, comparedSpec).Children[1])
 			s := live.(*corev1.Service)
 			tc.change(s)
-			projected, err := own.Compare(want, s)
+			projected, err := ownership.Compare(want, s)
 			if err != nil || (projected != "") != tc.drift {
 				t.Errorf("got %q, %v", projected, err)
 			}
@@ -118,7 +118,7 @@ func TestCompareService(t *testing.T) {
 	}
 }
 
-func TestMetadataHeld(t *testing.T) {
+func TestMetadataMatches(t *testing.T) {
 	cases := map[string]struct {
 		change func(client.Object)
 		want   bool
@@ -141,9 +141,9 @@ func TestMetadataHeld(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, live, config := sentAs(t, component(t, shop, compared).Children[0])
+			_, live, config := renderApplied(t, buildComponent(t, shop, comparedSpec).Children[0])
 			tc.change(live)
-			if got := own.MetadataHeld(shop, config, live); got != tc.want {
+			if got := ownership.MetadataMatches(shop, config, live); got != tc.want {
 				t.Errorf("got %t", got)
 			}
 		})
@@ -165,29 +165,29 @@ func addContainer(d *appsv1.Deployment, name string) {
 // TestCompareMetadata tells apart what an admission policy insists on from what somebody
 // changes later, before and after the configuration was sent.
 func TestCompareMetadata(t *testing.T) {
-	_, live, config := sentAs(t, component(t, shop, compared).Children[0])
-	state := func() string {
+	_, live, config := renderApplied(t, buildComponent(t, shop, comparedSpec).Children[0])
+	divergence := func() string {
 		t.Helper()
-		projected, err := own.CompareMetadata(shop, config, live)
+		projected, err := ownership.CompareMetadata(shop, config, live)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return projected
 	}
-	if got := state(); got != "" {
+	if got := divergence(); got != "" {
 		t.Errorf("as we sent it: %q", got)
 	}
 	live.GetLabels()["app.kubernetes.io/part-of"] = "platform"
-	insists := state()
+	mutated := divergence()
 	live.GetLabels()["theirs"] = "too"
 	if _, err := config.Patch("", createOnly); err != nil {
 		t.Fatal(err)
 	}
-	if got := state(); got == "" || got != insists {
-		t.Errorf("the same as before: %q, then %q", insists, got)
+	if got := divergence(); got == "" || got != mutated {
+		t.Errorf("the same as before: %q, then %q", mutated, got)
 	}
 	live.GetLabels()["app.kubernetes.io/name"] = "theirs"
-	if got := state(); got == insists {
+	if got := divergence(); got == mutated {
 		t.Error("a change is not seen")
 	}
 }

@@ -21,20 +21,20 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
-	"github.com/holdfast-dev/holdfast/internal/own"
+	"github.com/holdfast-dev/holdfast/internal/ownership"
 	"github.com/holdfast-dev/holdfast/internal/testutil"
 	"github.com/holdfast-dev/holdfast/internal/testutil/gatewayapi"
 )
 
-// theirs is what lives already, and lets us in, in some of the golden cases.
-var theirs = map[string][]string{
-	"live-count":   {theirDeployment("7", "app")},
-	"adopted":      {theirDeployment("3", "nginx"), theirService},
-	"adopted-pair": {theirDeployment("3", "app", "sidecar")},
-	"handed-over":  {theirDeployment("3", "nginx"), theirService},
+// preexistingObjects is what lives already, and lets us in, in some of the golden cases.
+var preexistingObjects = map[string][]string{
+	"live-count":   {foreignDeployment("7", "app")},
+	"adopted":      {foreignDeployment("3", "nginx"), foreignService},
+	"adopted-pair": {foreignDeployment("3", "app", "sidecar")},
+	"handed-over":  {foreignDeployment("3", "nginx"), foreignService},
 }
 
-func theirDeployment(replicas string, containers ...string) string {
+func foreignDeployment(replicas string, containers ...string) string {
 	text := `
 apiVersion: apps/v1
 kind: Deployment
@@ -53,26 +53,26 @@ spec:
 	return text
 }
 
-const theirService = `
+const foreignService = `
 apiVersion: v1
 kind: Service
 metadata: {name: web, annotations: {apps.holdfast.dev/adopt: "true"}}
 spec: {selector: {app: web}, ports: [{port: 80}]}`
 
-// api is a real API server, and what was asked of it.
-type api struct {
+// apiServer is a real API server, and what was asked of it.
+type apiServer struct {
 	client.Client
 	config *rest.Config
 	calls  atomic.Int64
 }
 
-func newAPI(t *testing.T) *api {
+func newAPIServer(t *testing.T) *apiServer {
 	t.Helper()
 	plane := testutil.SharedControlPlane(t)
-	if _, err := plane.InstallCRDs(filepath.Join("..", "..", "config", "crd"), gatewayapi.CRDs(t)); err != nil {
+	if _, err := plane.InstallCRDs(filepath.Join("..", "..", "config", "crd"), gatewayapi.HTTPRouteCRD(t)); err != nil {
 		t.Fatal(err)
 	}
-	a := &api{config: plane.Config}
+	a := &apiServer{config: plane.Config}
 	counted := rest.CopyConfig(plane.Config)
 	counted.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -95,28 +95,28 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func (a *api) owner(t *testing.T) desired.Owner {
+func (a *apiServer) owner(t *testing.T) desired.Owner {
 	t.Helper()
 	return desired.Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Namespace: testutil.Namespace(t, a.config),
 		Name: "web", UID: "11111111-2222-3333-4444-555555555555"}
 }
 
 // applier is one that has just been started.
-func (a *api) applier() *Applier {
+func (a *apiServer) applier() *Applier {
 	return New(a.Client, a.Client, a.Client, clocktesting.NewFakePassiveClock(time.Now()))
 }
 
-// put creates an object of somebody else.
-func (a *api) put(t *testing.T, namespace, text string) {
+// createForeign creates an object of somebody else.
+func (a *apiServer) createForeign(t *testing.T, namespace, text string) {
 	t.Helper()
-	obj := parse(t, text)
+	obj := decodeObject(t, text)
 	obj.SetNamespace(namespace)
 	if err := a.Create(t.Context(), obj, client.FieldOwner("theirs")); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func parse(t *testing.T, text string) client.Object {
+func decodeObject(t *testing.T, text string) client.Object {
 	t.Helper()
 	content, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -129,17 +129,17 @@ func parse(t *testing.T, text string) client.Object {
 	return obj.(client.Object)
 }
 
-func component(t *testing.T, owner desired.Owner, spec string) desired.Component {
+func buildComponent(t *testing.T, owner desired.Owner, spec string) desired.Component {
 	t.Helper()
 	c := appsapi.Component{Name: "web", ResourceName: "web", Service: &appsapi.ServiceComponent{}}
 	if err := yaml.UnmarshalStrict([]byte(spec), c.Service); err != nil {
 		t.Fatal(err)
 	}
-	return desired.For(owner, []appsapi.Component{c}, desired.Known{})[0]
+	return desired.Build(owner, []appsapi.Component{c}, desired.ClusterState{})[0]
 }
 
-// apply lets an applier look and act once.
-func apply(ctx context.Context, t *testing.T, a *Applier, owner desired.Owner, child desired.Child) (client.Object, Result, error) {
+// observeAndApply lets an applier look and act once.
+func observeAndApply(ctx context.Context, t *testing.T, a *Applier, owner desired.Owner, child desired.Child) (client.Object, Result, error) {
 	t.Helper()
 	current, err := a.Observe(ctx, owner, child.ID)
 	if err != nil {
@@ -150,15 +150,15 @@ func apply(ctx context.Context, t *testing.T, a *Applier, owner desired.Owner, c
 }
 
 func TestContract(t *testing.T) {
-	a := newAPI(t)
-	t.Run("an answer is what was sent", a.testAnswers)
+	a := newAPIServer(t)
+	t.Run("an answer is what was sent", a.testGoldenSpecs)
 	t.Run("preconditions", a.testPreconditions)
-	t.Run("rivals", a.testRivals)
+	t.Run("rivals", a.testUnionConflicts)
 }
 
-// testAnswers applies every golden case: what comes back is what was sent, and whoever
+// testGoldenSpecs applies every golden case: what comes back is what was sent, and whoever
 // starts anew sees that there is nothing to do.
-func (a *api) testAnswers(t *testing.T) {
+func (a *apiServer) testGoldenSpecs(t *testing.T) {
 	for _, name := range []string{"stack", "data"} {
 		t.Run(name, func(t *testing.T) {
 			owner := a.owner(t)
@@ -170,9 +170,9 @@ func (a *api) testAnswers(t *testing.T) {
 			if err := yaml.UnmarshalStrict(spec, &components); err != nil {
 				t.Fatal(err)
 			}
-			for _, c := range desired.For(owner, components, desired.Known{}) {
+			for _, c := range desired.Build(owner, components, desired.ClusterState{}) {
 				for _, child := range c.Children {
-					a.testAnswer(t, owner, child)
+					a.testApplyIsIdempotent(t, owner, child)
 				}
 			}
 		})
@@ -188,25 +188,25 @@ func (a *api) testAnswers(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			owner := a.owner(t)
-			for _, text := range theirs[name] {
-				a.put(t, owner.Namespace, text)
+			for _, text := range preexistingObjects[name] {
+				a.createForeign(t, owner.Namespace, text)
 			}
 			spec, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, child := range component(t, owner, string(spec)).Children {
-				a.testAnswer(t, owner, child)
+			for _, child := range buildComponent(t, owner, string(spec)).Children {
+				a.testApplyIsIdempotent(t, owner, child)
 			}
 		})
 	}
 }
 
-func (a *api) testAnswer(t *testing.T, owner desired.Owner, child desired.Child) {
+func (a *apiServer) testApplyIsIdempotent(t *testing.T, owner desired.Owner, child desired.Child) {
 	t.Helper()
-	_, result, err := apply(t.Context(), t, a.applier(), owner, child)
-	if err != nil || result.Change == Unchanged {
-		t.Fatalf("%s: %q, %v", child.Kind.Kind, result.Change, err)
+	_, result, err := observeAndApply(t.Context(), t, a.applier(), owner, child)
+	if err != nil || result.Action == Unchanged {
+		t.Fatalf("%s: %q, %v", child.Kind.Kind, result.Action, err)
 	}
 	config, err := child.Render(result.Object)
 	if err != nil {
@@ -216,7 +216,7 @@ func (a *api) testAnswer(t *testing.T, owner desired.Owner, child desired.Child)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if projected, err := own.Compare(want, result.Object); projected != "" || err != nil {
+	if projected, err := ownership.Compare(want, result.Object); projected != "" || err != nil {
 		t.Errorf("%s: the answer is not what was sent: %v", child.Kind.Kind, err)
 	}
 	restarted := a.applier()
@@ -226,15 +226,15 @@ func (a *api) testAnswer(t *testing.T, owner desired.Owner, child desired.Child)
 	}
 	before := a.calls.Load()
 	result, err = restarted.Apply(t.Context(), owner, child, current, false)
-	if err != nil || result.Change != Unchanged || a.calls.Load() != before {
-		t.Errorf("%s: after a restart: %q, %d calls, %v", child.Kind.Kind, result.Change, a.calls.Load()-before, err)
+	if err != nil || result.Action != Unchanged || a.calls.Load() != before {
+		t.Errorf("%s: after a restart: %q, %d calls, %v", child.Kind.Kind, result.Action, a.calls.Load()-before, err)
 	}
 }
 
 // testPreconditions holds what every write leans on.
-func (a *api) testPreconditions(t *testing.T) {
+func (a *apiServer) testPreconditions(t *testing.T) {
 	owner, applier := a.owner(t), a.applier()
-	for _, child := range component(t, owner, `{image: nginx, ports: [{port: 80}]}`).Children {
+	for _, child := range buildComponent(t, owner, `{image: nginx, ports: [{port: 80}]}`).Children {
 		send := func(uid types.UID, resourceVersion string) (client.Object, error) {
 			config, err := child.Render(nil)
 			if err != nil {

@@ -12,12 +12,12 @@ import (
 )
 
 // get returns nil when there is no such object.
-func (a *Applier) get(ctx context.Context, from client.Reader, namespace string, id desired.ID) (client.Object, error) {
-	obj, err := a.empty(namespace, id)
+func (a *Applier) get(ctx context.Context, reader client.Reader, namespace string, id desired.ID) (client.Object, error) {
+	obj, err := a.newObject(namespace, id)
 	if err != nil {
 		return nil, err
 	}
-	err = from.Get(ctx, client.ObjectKeyFromObject(obj), obj)
+	err = reader.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -27,16 +27,16 @@ func (a *Applier) get(ctx context.Context, from client.Reader, namespace string,
 	return obj, nil
 }
 
-// empty is an object of a kind; of one that is not compiled in, a map.
-func (a *Applier) empty(namespace string, id desired.ID) (client.Object, error) {
+// newObject is an object of a kind; of one that is not compiled in, a map.
+func (a *Applier) newObject(namespace string, id desired.ID) (client.Object, error) {
 	var obj client.Object = &unstructured.Unstructured{}
 	obj.GetObjectKind().SetGroupVersionKind(id.Kind)
 	if a.writer.Scheme().Recognizes(id.Kind) {
-		made, err := a.writer.Scheme().New(id.Kind)
+		instance, err := a.writer.Scheme().New(id.Kind)
 		if err != nil {
 			return nil, err
 		}
-		typed, ok := made.(client.Object)
+		typed, ok := instance.(client.Object)
 		if !ok {
 			return nil, fmt.Errorf("%s is not an object", id.Kind)
 		}

@@ -36,15 +36,15 @@ func (a *Applier) Remove(ctx context.Context, owner desired.Owner, id desired.ID
 	case err != nil:
 		return false, fmt.Errorf("delete %s %s/%s: %w", id.Kind.Kind, owner.Namespace, id.Name, err)
 	}
-	a.memory.gone(key{id, owner.Namespace}, owner.UID, uid)
+	a.childCache.dropDeleted(key{id, owner.Namespace}, owner.UID, uid)
 	return true, nil
 }
 
-// Gone tells that the cache saw a child go.
-func (a *Applier) Gone(child client.Object, kind schema.GroupVersionKind) {
+// ObserveDeleted tells that the cache saw a child go.
+func (a *Applier) ObserveDeleted(child client.Object, kind schema.GroupVersionKind) {
 	owner := types.UID(child.GetLabels()[appsapi.LabelOwnerUID])
-	a.memory.gone(key{desired.ID{Kind: kind, Name: child.GetName()}, child.GetNamespace()}, owner, child.GetUID())
+	a.childCache.dropDeleted(key{desired.ID{Kind: kind, Name: child.GetName()}, child.GetNamespace()}, owner, child.GetUID())
 }
 
-// Forget drops what is remembered of the children of an owner that is gone.
-func (a *Applier) Forget(owner types.UID) { a.memory.forget(owner) }
+// ForgetOwner drops what is remembered of the children of an owner that is gone.
+func (a *Applier) ForgetOwner(owner types.UID) { a.childCache.dropOwner(owner) }

@@ -15,7 +15,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
-	"github.com/holdfast-dev/holdfast/internal/own"
+	"github.com/holdfast-dev/holdfast/internal/ownership"
 	"github.com/holdfast-dev/holdfast/internal/password"
 )
 
@@ -23,8 +23,8 @@ import (
 // there is no data that older ones open.
 func (a *Applier) CreateSecret(ctx context.Context, owner desired.Owner, c desired.Component) error {
 	id := desired.ID{Kind: desired.KindSecret, Name: c.Data.Secret}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: id.Name, Labels: desired.KeptLabels(owner, c)}}
-	if err := a.fill(ctx, owner, c, secret); err != nil {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: id.Name, Labels: desired.RetainedLabels(owner, c)}}
+	if err := a.fillCredentials(ctx, owner, c, secret); err != nil {
 		return err
 	}
 	err := a.writer.Create(ctx, secret, client.FieldOwner(appsapi.FieldManager))
@@ -34,14 +34,14 @@ func (a *Applier) CreateSecret(ctx context.Context, owner desired.Owner, c desir
 		}
 		return nil
 	}
-	there, err := a.get(ctx, a.live, owner.Namespace, id)
+	existing, err := a.get(ctx, a.apiReader, owner.Namespace, id)
 	if err != nil {
 		return err
 	}
-	if there == nil || (desired.Kept{ID: id, Object: there}).Of(owner) {
+	if existing == nil || (desired.RetainedObject{ID: id, Object: existing}).BelongsTo(owner) {
 		return stale(owner, id) // made before our cache knows of it
 	}
-	return own.Conflict(owner, id, fmt.Sprintf("exists and is not Holdfast's, so it is left alone; delete it, or give component %q another name", c.Name))
+	return ownership.NewNameConflict(owner, id, fmt.Sprintf("exists and is not Holdfast's, so it is left alone; delete it, or give component %q another name", c.Name))
 }
 
 // CompleteSecret adds to the credentials of a component what they lack: they may be older than
@@ -49,7 +49,7 @@ func (a *Applier) CreateSecret(ctx context.Context, owner desired.Owner, c desir
 func (a *Applier) CompleteSecret(ctx context.Context, owner desired.Owner, c desired.Component) error {
 	id := desired.ID{Kind: desired.KindSecret, Name: c.Data.Secret}
 	var secret corev1.Secret
-	err := a.live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: id.Name}, &secret)
+	err := a.apiReader.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: id.Name}, &secret)
 	if apierrors.IsNotFound(err) {
 		return stale(owner, id)
 	}
@@ -57,7 +57,7 @@ func (a *Applier) CompleteSecret(ctx context.Context, owner desired.Owner, c des
 		return fmt.Errorf("get Secret %s/%s: %w", owner.Namespace, id.Name, err)
 	}
 	before := secret.DeepCopy()
-	if err := a.fill(ctx, owner, c, &secret); err != nil {
+	if err := a.fillCredentials(ctx, owner, c, &secret); err != nil {
 		return err
 	}
 	if equality.Semantic.DeepEqual(before, &secret) {
@@ -74,22 +74,22 @@ func (a *Applier) CompleteSecret(ctx context.Context, owner desired.Owner, c des
 	return nil
 }
 
-// fill adds the passwords that a Secret lacks, and of those that pods find in files the hashes.
-func (a *Applier) fill(ctx context.Context, owner desired.Owner, c desired.Component, secret *corev1.Secret) error {
+// fillCredentials adds the passwords that a Secret lacks, and of those that pods find in files the hashes.
+func (a *Applier) fillCredentials(ctx context.Context, owner desired.Owner, c desired.Component, secret *corev1.Secret) error {
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
 	}
 	for _, credential := range c.Data.Credentials {
 		if len(secret.Data[credential.Key]) == 0 {
-			if isLost(c, credential, secret) {
-				return own.Lost(owner, secret.Name, credential.Key)
+			if isUnrecoverable(c, credential, secret) {
+				return ownership.NewLostCredential(owner, secret.Name, credential.Key)
 			}
-			value, err := a.password(ctx, owner, credential)
+			value, err := a.credentialValue(ctx, owner, credential)
 			if err != nil {
 				return err
 			}
-			if fault := password.Fault(string(value)); c.Database != nil && fault != "" {
-				return &own.MissingSource{Why: fmt.Sprintf("The password %q that is declared for component %q has %s; write one without", credential.Key, c.Name, fault)}
+			if fault := password.InvalidReason(string(value)); c.Database != nil && fault != "" {
+				return &ownership.CredentialSourceError{Message: fmt.Sprintf("The password %q that is declared for component %q has %s; write one without", credential.Key, c.Name, fault)}
 			}
 			secret.Data[credential.Key] = value
 		}
@@ -97,7 +97,7 @@ func (a *Applier) fill(ctx context.Context, owner desired.Owner, c desired.Compo
 			secret.Data[mariadb.HashKey(credential.Key)] = []byte(mariadb.Hash(string(secret.Data[credential.Key])))
 		}
 	}
-	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, appsapi.AnnotationKeys, c.Data.Keys())
+	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, appsapi.AnnotationKeys, c.Data.RequiredKeys())
 	if c.Database != nil && c.Database.Rotation.RequestedAt != "" && secret.UID == "" {
 		// Passwords that are being made need not be replaced at once.
 		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, appsapi.AnnotationRotationRequested, c.Database.Rotation.RequestedAt)
@@ -105,9 +105,9 @@ func (a *Applier) fill(ctx context.Context, owner desired.Owner, c desired.Compo
 	return nil
 }
 
-// isLost says whether a password that a Secret lacks is one that data is opened with: a new one would
+// isUnrecoverable says whether a password that a Secret lacks is one that data is opened with: a new one would
 // open nothing. What an application gets in with is set by root.
-func isLost(c desired.Component, credential appsapi.Credential, secret *corev1.Secret) bool {
+func isUnrecoverable(c desired.Component, credential appsapi.Credential, secret *corev1.Secret) bool {
 	if secret.UID == "" || !c.Data.HasClaims() || credential.Value != "" || credential.SecretRef != nil {
 		return false
 	}
@@ -117,8 +117,8 @@ func isLost(c desired.Component, credential appsapi.Credential, secret *corev1.S
 	return slices.Contains(strings.Split(secret.Annotations[appsapi.AnnotationKeys], ","), credential.Key)
 }
 
-// password is what the spec says, a copy of what it names, or a new one.
-func (a *Applier) password(ctx context.Context, owner desired.Owner, c appsapi.Credential) ([]byte, error) {
+// credentialValue is what the spec says, a copy of what it names, or a new one.
+func (a *Applier) credentialValue(ctx context.Context, owner desired.Owner, c appsapi.Credential) ([]byte, error) {
 	if c.Value != "" {
 		return []byte(c.Value), nil
 	}
@@ -126,15 +126,15 @@ func (a *Applier) password(ctx context.Context, owner desired.Owner, c appsapi.C
 		return []byte(password.New()), nil
 	}
 	var source corev1.Secret
-	err := a.live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: c.SecretRef.Name}, &source)
+	err := a.apiReader.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: c.SecretRef.Name}, &source)
 	if apierrors.IsNotFound(err) {
-		return nil, own.NoSource(owner, c)
+		return nil, ownership.NewMissingCredentialSecret(owner, c)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get Secret %s/%s: %w", owner.Namespace, c.SecretRef.Name, err)
 	}
 	if len(source.Data[c.SecretRef.Key]) == 0 {
-		return nil, &own.MissingSource{Why: fmt.Sprintf("Secret %s/%s, from which the credential %q is copied, has nothing under the key %q; add it",
+		return nil, &ownership.CredentialSourceError{Message: fmt.Sprintf("Secret %s/%s, from which the credential %q is copied, has nothing under the key %q; add it",
 			owner.Namespace, c.SecretRef.Name, c.Key, c.SecretRef.Key)}
 	}
 	return source.Data[c.SecretRef.Key], nil

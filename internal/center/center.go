@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	"github.com/holdfast-dev/holdfast/internal/center/diary"
+	"github.com/holdfast-dev/holdfast/internal/center/activity"
+	"github.com/holdfast-dev/holdfast/internal/center/informers"
 	"github.com/holdfast-dev/holdfast/internal/center/model"
-	"github.com/holdfast-dev/holdfast/internal/center/registry"
 	"github.com/holdfast-dev/holdfast/internal/center/store"
-	"github.com/holdfast-dev/holdfast/internal/view"
+	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
 // Options of a center.
@@ -31,19 +31,19 @@ type Options struct {
 	// Namespaces are those that it follows; none means all.
 	Namespaces []string
 	Clock      clock.Clock
-	// Published is told of every application that is another one than before.
-	Published func(before, after *model.Record)
+	// OnChange is told of every application that is another one than before.
+	OnChange func(before, after *model.Record)
 }
 
 // Core knows how everything is.
 type Core struct {
-	Registry *registry.Registry
+	Registry *informers.Registry
 	Store    *store.Store
 	Model    *model.Model
-	Diary    *diary.Diary
+	Activity *activity.Log
 
 	namespaces []string
-	resources  *resources
+	kinds      *kindIndex
 }
 
 // New makes a core. It does nothing before Run.
@@ -51,61 +51,61 @@ func New(o Options) (*Core, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	c := &Core{Diary: diary.New(o.Clock, diary.DefaultLimits), namespaces: o.Namespaces, resources: newResources()}
+	c := &Core{Activity: activity.New(o.Clock, activity.DefaultLimits), namespaces: o.Namespaces, kinds: newKindIndex()}
 	if len(c.namespaces) == 0 {
 		c.namespaces = []string{""}
 	}
-	c.Model = model.New(model.Options{Clock: o.Clock, Diary: c.Diary, Published: o.Published, State: c.state, Inhabited: c.inhabited})
-	c.Store = store.New(model.Terms, c.Model.Changed)
+	c.Model = model.New(model.Options{Clock: o.Clock, Activity: c.Activity, OnChange: o.OnChange, InformerState: c.informerState, OnNamespaceInUse: c.inUse})
+	c.Store = store.New(model.IndexTerms, c.Model.HandleChanges)
 	c.Model.Store = c.Store
 	var err error
-	c.Registry, err = registry.New(registry.Options{
-		Config: o.Config, Sink: c.Store, Project: store.NewProjector(isForeign).Project, Clock: o.Clock,
-		Changed: func(s registry.Status) { c.Model.TouchIn(s.Key.Namespace) },
+	c.Registry, err = informers.New(informers.Options{
+		Config: o.Config, Sink: c.Store, Project: store.NewProjector(isUnrelated).Project, Clock: o.Clock,
+		OnStateChange: func(s informers.Status) { c.Model.MarkNamespaceDirty(s.Key.Namespace) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	for _, kind := range model.Kinds() {
-		c.want("center", kind)
+	for _, kind := range model.DefaultKinds() {
+		c.acquire("center", kind)
 	}
-	c.Registry.WantCustom(func(k registry.Kind) bool {
-		c.resources.add(k)
-		return model.Custom(k)
+	c.Registry.FollowCustomKinds(func(k informers.Kind) bool {
+		c.kinds.add(k)
+		return model.IsThirdParty(k)
 	}, o.Namespaces...)
 	return c, nil
 }
 
-// isForeign says that an object names no application, and has no owner that might.
-func isForeign(o metav1.Object) bool {
-	_, _, _, ok := view.Membership(o)
+// isUnrelated says that an object names no application, and has no owner that might.
+func isUnrelated(o metav1.Object) bool {
+	_, _, _, ok := inspect.Membership(o)
 	return !ok && len(o.GetOwnerReferences()) == 0
 }
 
-// want follows a kind where the center looks.
-func (c *Core) want(holder string, kind registry.Kind) {
-	if kind.Global {
-		c.Registry.Want(holder, kind, "")
+// acquire follows a kind where the center looks.
+func (c *Core) acquire(consumer string, kind informers.Kind) {
+	if kind.ClusterScoped {
+		c.Registry.Acquire(consumer, kind, "")
 		return
 	}
 	for _, ns := range c.namespaces {
-		c.Registry.Want(holder, kind, ns)
+		c.Registry.Acquire(consumer, kind, ns)
 	}
 }
 
-// inhabited follows ConfigMaps where there are applications.
-func (c *Core) inhabited(namespace string, inhabited bool) {
-	kind := model.ConfigMaps()
-	if inhabited {
-		c.Registry.Want("applications", kind, namespace)
+// inUse follows ConfigMaps where there are applications.
+func (c *Core) inUse(namespace string, inUse bool) {
+	kind := model.ConfigMapKind()
+	if inUse {
+		c.Registry.Acquire("applications", kind, namespace)
 	} else {
 		c.Registry.Release("applications", kind, namespace)
 	}
 }
 
-// state is how a kind is followed.
-func (c *Core) state(kind schema.GroupKind, namespace string) registry.State {
-	k, ok := c.resources.of(kind)
+// informerState is how a kind is followed.
+func (c *Core) informerState(kind schema.GroupKind, namespace string) informers.State {
+	k, ok := c.kinds.lookup(kind)
 	if !ok {
 		return ""
 	}
@@ -114,50 +114,50 @@ func (c *Core) state(kind schema.GroupKind, namespace string) registry.State {
 
 // Run follows everything until the context ends.
 func (c *Core) Run(ctx context.Context) {
-	var all sync.WaitGroup
-	all.Go(func() { c.Registry.Run(ctx) })
-	all.Go(func() { c.Model.Run(ctx) })
-	all.Wait()
+	var wg sync.WaitGroup
+	wg.Go(func() { c.Registry.Run(ctx) })
+	wg.Go(func() { c.Model.Run(ctx) })
+	wg.Wait()
 }
 
-// resources knows the kinds that are followed.
-type resources struct {
-	mu    sync.RWMutex
-	kinds map[schema.GroupKind]registry.Kind
-	// own are the resources of kinds that are Kubernetes' own, or ours.
-	own map[string]schema.GroupResource
+// kindIndex knows the kinds that are followed.
+type kindIndex struct {
+	mu          sync.RWMutex
+	byGroupKind map[schema.GroupKind]informers.Kind
+	// wellKnown are the resources of kinds that are Kubernetes' own, or ours.
+	wellKnown map[string]schema.GroupResource
 }
 
-func newResources() *resources {
-	r := &resources{kinds: map[schema.GroupKind]registry.Kind{}, own: map[string]schema.GroupResource{}}
-	for _, k := range append(model.Kinds(), model.ConfigMaps()) {
-		r.kinds[k.GroupKind()] = k
-		r.own[k.Kind] = schema.GroupResource{Group: k.Group, Resource: k.Resource}
+func newKindIndex() *kindIndex {
+	r := &kindIndex{byGroupKind: map[schema.GroupKind]informers.Kind{}, wellKnown: map[string]schema.GroupResource{}}
+	for _, k := range append(model.DefaultKinds(), model.ConfigMapKind()) {
+		r.byGroupKind[k.GroupKind()] = k
+		r.wellKnown[k.Kind] = schema.GroupResource{Group: k.Group, Resource: k.Resource}
 	}
 	return r
 }
 
-func (r *resources) add(k registry.Kind) {
+func (r *kindIndex) add(k informers.Kind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.kinds[k.GroupKind()] = k
+	r.byGroupKind[k.GroupKind()] = k
 }
 
-func (r *resources) of(kind schema.GroupKind) (registry.Kind, bool) {
+func (r *kindIndex) lookup(kind schema.GroupKind) (informers.Kind, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	k, ok := r.kinds[kind]
+	k, ok := r.byGroupKind[kind]
 	return k, ok
 }
 
 // KindOf is the kind of a resource that is followed.
-func (c *Core) KindOf(resource schema.GroupVersionResource) (registry.Kind, bool) {
-	c.resources.mu.RLock()
-	defer c.resources.mu.RUnlock()
-	for _, k := range c.resources.kinds {
+func (c *Core) KindOf(resource schema.GroupVersionResource) (informers.Kind, bool) {
+	c.kinds.mu.RLock()
+	defer c.kinds.mu.RUnlock()
+	for _, k := range c.kinds.byGroupKind {
 		if k.Group == resource.Group && k.Resource == resource.Resource {
 			return k, true
 		}
 	}
-	return registry.Kind{}, false
+	return informers.Kind{}, false
 }

@@ -16,29 +16,29 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/edit"
 )
 
-// Application is the one that the arguments of a verb name, and a client to go on with.
-func (e *Env) Application(ctx context.Context, args []string) (client.Client, application.Application, error) {
+// ResolveApplication is the one that the arguments of a verb name, and a client to go on with.
+func (e *Env) ResolveApplication(ctx context.Context, args []string) (client.Client, application.Application, error) {
 	c, err := e.Client()
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := e.Find(ctx, c, args)
+	app, err := e.FindApplication(ctx, c, args)
 	return c, app, err
 }
 
-// Find looks in the namespace that the user works in.
-func (e *Env) Find(ctx context.Context, c client.Reader, args []string) (application.Application, error) {
+// FindApplication looks in the namespace that the user works in.
+func (e *Env) FindApplication(ctx context.Context, c client.Reader, args []string) (application.Application, error) {
 	namespace, err := e.Namespace()
 	if err != nil {
 		return nil, err
 	}
-	return Find(ctx, c, namespace, args)
+	return FindApplication(ctx, c, namespace, args)
 }
 
-// Find returns the application that the arguments name: NAME, KIND/NAME or KIND NAME. A
+// FindApplication returns the application that the arguments name: NAME, KIND/NAME or KIND NAME. A
 // name alone is looked for among all kinds.
-func Find(ctx context.Context, c client.Reader, namespace string, args []string) (application.Application, error) {
-	kind, name, err := parse(args)
+func FindApplication(ctx context.Context, c client.Reader, namespace string, args []string) (application.Application, error) {
+	kind, name, err := parseApplicationArgs(args)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func Find(ctx context.Context, c client.Reader, namespace string, args []string)
 			case err == nil:
 				found[i] = app
 			case !apierrors.IsNotFound(err):
-				return fmt.Errorf("get %s %s/%s: %w", k.Name, namespace, name, Explained(err))
+				return fmt.Errorf("get %s %s/%s: %w", k.Name, namespace, name, WithHint(err))
 			}
 			return nil
 		})
@@ -66,11 +66,11 @@ func Find(ctx context.Context, c client.Reader, namespace string, args []string)
 	found = slices.DeleteFunc(found, func(a application.Application) bool { return a == nil })
 	switch len(found) {
 	case 0:
-		what := "application"
+		noun := "application"
 		if kind != "" {
-			what = kind
+			noun = kind
 		}
-		return nil, &NotFoundError{Namespace: namespace, sentence: fmt.Sprintf("there is no %s %s in namespace %s; kubectl holdfast list -A shows all applications", what, name, namespace)}
+		return nil, &NotFoundError{Namespace: namespace, message: fmt.Sprintf("there is no %s %s in namespace %s; kubectl holdfast list -A shows all applications", noun, name, namespace)}
 	case 1:
 		return found[0], nil
 	}
@@ -84,42 +84,44 @@ func Find(ctx context.Context, c client.Reader, namespace string, args []string)
 // NotFoundError says that there is no such application.
 type NotFoundError struct {
 	Namespace string
-	sentence  string
+	message   string
 }
 
-func (e *NotFoundError) Error() string { return e.sentence }
+func (e *NotFoundError) Error() string { return e.message }
 
-func parse(args []string) (kind, name string, err error) {
+func parseApplicationArgs(args []string) (kind, name string, err error) {
 	switch len(args) {
 	case 0:
 		return "", "", errors.New("no application given; name one: NAME or KIND/NAME, and kubectl holdfast list shows which there are")
 	case 1:
-		word, rest, ok := strings.Cut(args[0], "/")
+		kindArg, nameArg, ok := strings.Cut(args[0], "/")
 		if !ok {
 			return "", args[0], nil
 		}
-		args = []string{word, rest}
+		args = []string{kindArg, nameArg}
 	case 2:
 	default:
 		return "", "", fmt.Errorf("%d applications given; this verb is about one", len(args))
 	}
-	k, err := application.KindCalled(args[0])
+	k, err := application.KindByAlias(args[0])
 	return k.Name, args[1], err
 }
 
 // FieldManager is who the API server notes as the author of what the plugin writes.
 const FieldManager = "kubectl-holdfast"
 
-// Writer writes specs as the plugin.
-func Writer(c client.Client) edit.Writer { return edit.Writer{Client: c, Manager: FieldManager} }
+// NewWriter writes specs as the plugin.
+func NewWriter(c client.Client) edit.Writer {
+	return edit.Writer{Client: c, FieldManager: FieldManager}
+}
 
-// FollowIt is what to do after an application was changed.
-func FollowIt(app application.Application) string {
+// FollowHint is what to do after an application was changed.
+func FollowHint(app application.Application) string {
 	return fmt.Sprintf("Follow it: kubectl holdfast wait %s -n %s", app.GetName(), app.GetNamespace())
 }
 
-// Explained adds to an error of the API server what to do about it.
-func Explained(err error) error {
+// WithHint adds to an error of the API server what to do about it.
+func WithHint(err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -7,27 +7,27 @@ import (
 	"testing"
 )
 
-func TestTable(t *testing.T) {
+func TestTablePrint(t *testing.T) {
 	table := Table{Columns: []string{"NAME", "READY", "WHY"}, Rows: [][]string{
 		{"shop", "1/2", "Image \"shop/web:9\" does not exist in its registry"}, {"a-longer-name", "2/2", ""}}}
 	cases := map[string]struct {
-		width     int
-		noHeaders bool
-		below     bool
-		want      string
+		width           int
+		noHeaders       bool
+		stackLastColumn bool
+		want            string
 	}{
 		"any width": {want: "NAME           READY  WHY\nshop           1/2    Image \"shop/web:9\" does not exist in its registry\na-longer-name  2/2\n"},
 		"narrow": {width: 50, want: "NAME           READY  WHY\nshop           1/2    Image \"shop/web:9\" does not\n" +
 			"                      exist in its registry\na-longer-name  2/2\n"},
-		"room enough beside": {width: 50, below: true, want: "NAME           READY  WHY\nshop           1/2    Image \"shop/web:9\" does not\n" +
+		"room enough beside": {width: 50, stackLastColumn: true, want: "NAME           READY  WHY\nshop           1/2    Image \"shop/web:9\" does not\n" +
 			"                      exist in its registry\na-longer-name  2/2\n"},
-		"below":      {width: 40, below: true, want: "NAME           READY\nshop           1/2\n    Image \"shop/web:9\" does not exist in\n    its registry\na-longer-name  2/2\n"},
+		"below":      {width: 40, stackLastColumn: true, want: "NAME           READY\nshop           1/2\n    Image \"shop/web:9\" does not exist in\n    its registry\na-longer-name  2/2\n"},
 		"no headers": {noHeaders: true, want: "shop           1/2  Image \"shop/web:9\" does not exist in its registry\na-longer-name  2/2\n"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			table.NoHeaders, table.Below = tc.noHeaders, tc.below
+			table.NoHeaders, table.StackLastColumn = tc.noHeaders, tc.stackLastColumn
 			table.Print(Terminal{Writer: &out, Width: tc.width})
 			if out.String() != tc.want {
 				t.Errorf("got\n%s\nwant\n%s", out.String(), tc.want)
@@ -36,41 +36,41 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func TestParse(t *testing.T) {
+func TestParseApplicationArgs(t *testing.T) {
 	cases := map[string]struct {
 		args       []string
 		kind, name string
-		fails      bool
+		wantErr    bool
 	}{
 		"a name":            {args: []string{"shop"}, name: "shop"},
 		"kind and name":     {args: []string{"appstack", "shop"}, kind: "AppStack", name: "shop"},
 		"with a slash":      {args: []string{"AppSvc/web"}, kind: "AppService", name: "web"},
 		"with the group":    {args: []string{"cloudmanagers.apps.holdfast.dev/cm"}, kind: "CloudManager", name: "cm"},
-		"nothing":           {fails: true},
-		"a kind not ours":   {args: []string{"deployment/web"}, fails: true},
-		"too many of them":  {args: []string{"a", "b", "c"}, fails: true},
-		"two without kinds": {args: []string{"a", "b"}, fails: true},
+		"nothing":           {wantErr: true},
+		"a kind not ours":   {args: []string{"deployment/web"}, wantErr: true},
+		"too many of them":  {args: []string{"a", "b", "c"}, wantErr: true},
+		"two without kinds": {args: []string{"a", "b"}, wantErr: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			kind, name, err := parse(tc.args)
-			if (err != nil) != tc.fails || err == nil && (kind != tc.kind || name != tc.name) {
+			kind, name, err := parseApplicationArgs(tc.args)
+			if (err != nil) != tc.wantErr || err == nil && (kind != tc.kind || name != tc.name) {
 				t.Errorf("got %q %q %v", kind, name, err)
 			}
 		})
 	}
 }
 
-func TestOutput(t *testing.T) {
+func TestOutputPrint(t *testing.T) {
 	value := struct {
 		Header `json:",inline"`
 		Items  []string `json:"items"`
 	}{NewHeader("List"), []string{"a", "b"}}
 	cases := map[string]string{
-		FormatYAML:                   "apiVersion: cli.holdfast.dev/v1alpha1\nitems:\n- a\n- b\nkind: List\n",
-		FormatPath + "{.items[*]}":   "a b\n",
-		FormatPath + ".kind":         "List\n",
-		FormatPath + "{.items[0].x}": "",
+		FormatYAML:                       "apiVersion: cli.holdfast.dev/v1alpha1\nitems:\n- a\n- b\nkind: List\n",
+		FormatJSONPath + "{.items[*]}":   "a b\n",
+		FormatJSONPath + ".kind":         "List\n",
+		FormatJSONPath + "{.items[0].x}": "",
 	}
 	for format, want := range cases {
 		var out bytes.Buffer

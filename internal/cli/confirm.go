@@ -11,10 +11,10 @@ import (
 	"golang.org/x/term"
 )
 
-// CanAsk says whether a person sits at an input.
-func (e *Env) CanAsk(in io.Reader) bool {
-	if e.Person != nil {
-		return e.Person(in)
+// IsInteractive says whether a person sits at an input.
+func (e *Env) IsInteractive(in io.Reader) bool {
+	if e.Interactive != nil {
+		return e.Interactive(in)
 	}
 	f, ok := in.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

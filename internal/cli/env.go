@@ -28,12 +28,12 @@ type Env struct {
 	Getter genericclioptions.RESTClientGetter
 	// Version is that of the plugin.
 	Version string
-	// Colour is auto, always or never.
-	Colour string
+	// Color is auto, always or never.
+	Color string
 	// Now is the time that ages are counted from.
 	Now func() time.Time
-	// Person says whether somebody sits at an input and can be asked; nil means at a terminal.
-	Person func(in io.Reader) bool
+	// Interactive says whether somebody sits at an input and can be asked; nil means at a terminal.
+	Interactive func(in io.Reader) bool
 }
 
 // Namespace is the one that the user works in.
@@ -46,7 +46,7 @@ func (e *Env) Namespace() (string, error) {
 }
 
 // Terminal is where an answer goes.
-func (e *Env) Terminal(out io.Writer) Terminal { return NewTerminal(out, e.Colour) }
+func (e *Env) Terminal(out io.Writer) Terminal { return NewTerminal(out, e.Color) }
 
 // Config is how the API server is reached.
 func (e *Env) Config() (*rest.Config, error) {
@@ -72,8 +72,8 @@ func (e *Env) Client() (client.Client, error) {
 	return NewClient(c, nil)
 }
 
-// Watcher is a client that also tells what happens.
-func (e *Env) Watcher() (client.WithWatch, error) {
+// WatchClient is a client that also tells what happens.
+func (e *Env) WatchClient() (client.WithWatch, error) {
 	c, err := e.Config()
 	if err != nil {
 		return nil, err
@@ -81,17 +81,17 @@ func (e *Env) Watcher() (client.WithWatch, error) {
 	return NewWatchClient(c)
 }
 
-// silence keeps the library from complaining, after half a minute, that nobody wants its log.
-var silence = sync.OnceFunc(func() { log.SetLogger(logr.Discard()) })
+// discardLibraryLogs keeps the library from complaining, after half a minute, that nobody wants its log.
+var discardLibraryLogs = sync.OnceFunc(func() { log.SetLogger(logr.Discard()) })
 
 // NewClient makes a client that knows its kinds already. A nil http.Client means a new one.
-func NewClient(c *rest.Config, over *http.Client) (client.Client, error) {
-	silence()
-	return application.NewClients().For(c, over)
+func NewClient(c *rest.Config, httpClient *http.Client) (client.Client, error) {
+	discardLibraryLogs()
+	return application.NewClients().NewClient(c, httpClient)
 }
 
 // NewWatchClient makes a client that can also watch.
 func NewWatchClient(c *rest.Config) (client.WithWatch, error) {
-	silence()
-	return application.NewClients().For(c, nil)
+	discardLibraryLogs()
+	return application.NewClients().NewClient(c, nil)
 }

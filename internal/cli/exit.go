@@ -4,7 +4,7 @@ import "errors"
 
 // The exit codes of the plugin.
 const (
-	ExitFine     = 0
+	ExitOK       = 0
 	ExitError    = 1
 	ExitNotReady = 2
 )
@@ -16,7 +16,7 @@ var ErrNotReady = errors.New("not ready")
 func ExitCode(err error) int {
 	switch {
 	case err == nil:
-		return ExitFine
+		return ExitOK
 	case errors.Is(err, ErrNotReady):
 		return ExitNotReady
 	}

@@ -19,8 +19,8 @@ const (
 	FormatJSON  = "json"
 	FormatYAML  = "yaml"
 	FormatName  = "name"
-	// FormatPath is followed by a template, as in kubectl.
-	FormatPath = "jsonpath="
+	// FormatJSONPath is followed by a template, as in kubectl.
+	FormatJSONPath = "jsonpath="
 )
 
 // Output is the flag --output of a verb.
@@ -35,17 +35,17 @@ func (o *Output) AddFlag(flags *pflag.FlagSet, formats ...string) {
 	flags.StringVarP(&o.Format, "output", "o", formats[0], "one of "+strings.Join(formats, ", "))
 }
 
-// Check refuses a format that the verb does not have.
-func (o *Output) Check() error {
-	if slices.Contains(o.allowed, o.Format) || slices.Contains(o.allowed, FormatPath) && strings.HasPrefix(o.Format, FormatPath) {
+// Validate refuses a format that the verb does not have.
+func (o *Output) Validate() error {
+	if slices.Contains(o.allowed, o.Format) || slices.Contains(o.allowed, FormatJSONPath) && strings.HasPrefix(o.Format, FormatJSONPath) {
 		return nil
 	}
 	return fmt.Errorf("output %q is not known; use -o %s", o.Format, strings.Join(o.allowed, ", "))
 }
 
-// Machine says whether a program reads the answer.
-func (o *Output) Machine() bool {
-	return o.Format == FormatJSON || o.Format == FormatYAML || strings.HasPrefix(o.Format, FormatPath)
+// IsMachineReadable says whether a program reads the answer.
+func (o *Output) IsMachineReadable() bool {
+	return o.Format == FormatJSON || o.Format == FormatYAML || strings.HasPrefix(o.Format, FormatJSONPath)
 }
 
 // Print prints a value for programs. Its fields are part of our contract with them: each
@@ -60,8 +60,8 @@ func (o *Output) Print(out io.Writer, value any) error {
 		if content, err = yaml.JSONToYAML(content); err != nil {
 			return err
 		}
-	case strings.HasPrefix(o.Format, FormatPath):
-		return printPath(out, strings.TrimPrefix(o.Format, FormatPath), content)
+	case strings.HasPrefix(o.Format, FormatJSONPath):
+		return printJSONPath(out, strings.TrimPrefix(o.Format, FormatJSONPath), content)
 	default:
 		content = append(content, '\n')
 	}
@@ -69,7 +69,7 @@ func (o *Output) Print(out io.Writer, value any) error {
 	return err
 }
 
-func printPath(out io.Writer, template string, content []byte) error {
+func printJSONPath(out io.Writer, template string, content []byte) error {
 	var value any
 	if err := json.Unmarshal(content, &value); err != nil {
 		return err

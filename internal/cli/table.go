@@ -13,19 +13,19 @@ type Table struct {
 	Rows    [][]string
 	// NoHeaders leaves out the names of the columns.
 	NoHeaders bool
-	// Below puts the last column under the others where the terminal is too narrow for both.
-	Below bool
-	// Paint colours a cell; nil leaves all as they are.
-	Paint func(column int, text string) string
+	// StackLastColumn puts the last column under the others where the terminal is too narrow for both.
+	StackLastColumn bool
+	// Colorize colours a cell; nil leaves all as they are.
+	Colorize func(column int, text string) string
 }
 
 const (
-	gap = 2
-	// minLast is the least that is left for the last column; narrower terminals wrap.
-	minLast = 20
-	// minBeside is the least that is worth reading beside other columns, and under how far
+	columnGap = 2
+	// minLastColumnWidth is the least that is left for the last column; narrower terminals wrap.
+	minLastColumnWidth = 20
+	// minInlineWidth is the least that is worth reading beside other columns, and under how far
 	// what is below them is indented.
-	minBeside, under = 28, 4
+	minInlineWidth, stackedIndent = 28, 4
 )
 
 // Print prints the table on a terminal.
@@ -33,13 +33,13 @@ func (t Table) Print(out Terminal) {
 	widths := t.widths()
 	indent := 0
 	for _, w := range widths[:len(widths)-1] {
-		indent += w + gap
+		indent += w + columnGap
 	}
-	room, below := 0, false
+	lastWidth, stacked := 0, false
 	if out.Width > 0 {
-		room = max(out.Width-indent, minLast)
-		if below = t.Below && out.Width-indent < minBeside; below {
-			room, indent = max(out.Width-under, minLast), under
+		lastWidth = max(out.Width-indent, minLastColumnWidth)
+		if stacked = t.StackLastColumn && out.Width-indent < minInlineWidth; stacked {
+			lastWidth, indent = max(out.Width-stackedIndent, minLastColumnWidth), stackedIndent
 		}
 	}
 	rows := t.Rows
@@ -51,18 +51,18 @@ func (t Table) Print(out Terminal) {
 		var b strings.Builder
 		last := len(row) - 1
 		for j, cell := range row[:last] {
-			b.WriteString(t.paint(heading, j, cell))
-			b.WriteString(strings.Repeat(" ", widths[j]-utf8.RuneCountInString(cell)+gap))
+			b.WriteString(t.colorize(heading, j, cell))
+			b.WriteString(strings.Repeat(" ", widths[j]-utf8.RuneCountInString(cell)+columnGap))
 		}
-		if below && (heading || row[last] == "") {
+		if stacked && (heading || row[last] == "") {
 			fmt.Fprintln(out, strings.TrimRight(b.String(), " "))
 			continue
 		}
-		for n, line := range Wrap(row[last], room) {
-			if n > 0 || below {
+		for n, line := range Wrap(row[last], lastWidth) {
+			if n > 0 || stacked {
 				b.WriteString("\n" + strings.Repeat(" ", indent))
 			}
-			b.WriteString(t.paint(heading, last, line))
+			b.WriteString(t.colorize(heading, last, line))
 		}
 		for line := range strings.SplitSeq(b.String(), "\n") {
 			fmt.Fprintln(out, strings.TrimRight(line, " "))
@@ -70,11 +70,11 @@ func (t Table) Print(out Terminal) {
 	}
 }
 
-func (t Table) paint(heading bool, column int, text string) string {
-	if heading || t.Paint == nil {
+func (t Table) colorize(heading bool, column int, text string) string {
+	if heading || t.Colorize == nil {
 		return text
 	}
-	return t.Paint(column, text)
+	return t.Colorize(column, text)
 }
 
 func (t Table) widths() []int {
@@ -113,8 +113,8 @@ func Wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// OrNone is a dash for nothing.
-func OrNone(text string) string {
+// OrDash is a dash for nothing.
+func OrDash(text string) string {
 	if text == "" {
 		return "-"
 	}

@@ -16,19 +16,19 @@ const (
 	CenterName        = "holdfast-center"
 )
 
-// OperatorVersion is the version of the operator, or the center, that a Deployment runs: what its
+// DeploymentVersion is the version of the operator, or the center, that a Deployment runs: what its
 // label says, else the tag of its image. It is empty when neither does.
-func OperatorVersion(d *appsv1.Deployment) string {
+func DeploymentVersion(d *appsv1.Deployment) string {
 	for _, labels := range []map[string]string{d.Labels, d.Spec.Template.Labels} {
 		if v := labels[appsapi.LabelVersion]; v != "" {
 			return v
 		}
 	}
-	return imageTag(OperatorImage(d))
+	return imageTag(DeploymentImage(d))
 }
 
-// OperatorImage is the image of the operator, or the center.
-func OperatorImage(d *appsv1.Deployment) string {
+// DeploymentImage is the image of the operator, or the center.
+func DeploymentImage(d *appsv1.Deployment) string {
 	for i := range d.Spec.Template.Spec.Containers {
 		if c := &d.Spec.Template.Spec.Containers[i]; c.Name == "operator" || c.Name == "center" || len(d.Spec.Template.Spec.Containers) == 1 {
 			return c.Image
@@ -44,9 +44,9 @@ func imageTag(image string) string {
 	return tag
 }
 
-// VersionSkew warns when the plugin and the operator are of different versions: what one says
+// VersionSkewWarning warns when the plugin and the operator are of different versions: what one says
 // about the other may be wrong then. It is empty when they agree, or one is not known.
-func VersionSkew(plugin, operator string) string {
+func VersionSkewWarning(plugin, operator string) string {
 	if plugin == "" || operator == "" || strings.TrimPrefix(plugin, "v") == strings.TrimPrefix(operator, "v") {
 		return ""
 	}

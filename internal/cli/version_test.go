@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestOperatorVersion(t *testing.T) {
+func TestDeploymentVersion(t *testing.T) {
 	cases := map[string]struct {
 		image string
 		label string
@@ -27,18 +27,18 @@ func TestOperatorVersion(t *testing.T) {
 				d.Labels = map[string]string{"app.kubernetes.io/version": tc.label}
 			}
 			d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "sidecar", Image: "other:9"}, {Name: "operator", Image: tc.image}}
-			if got := OperatorVersion(d); got != tc.want {
+			if got := DeploymentVersion(d); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestVersionSkew(t *testing.T) {
+func TestVersionSkewWarning(t *testing.T) {
 	for pair, warns := range map[[2]string]bool{
 		{"v1.2.3", "1.2.3"}: false, {"dev", "dev"}: false, {"v1", ""}: false, {"", "v1"}: false, {"v1", "v2"}: true, {"dev", "v1"}: true,
 	} {
-		if got := VersionSkew(pair[0], pair[1]); (got != "") != warns {
+		if got := VersionSkewWarning(pair[0], pair[1]); (got != "") != warns {
 			t.Errorf("%v: got %q", pair, got)
 		}
 	}

@@ -39,13 +39,13 @@ func Trim(message string) string {
 	if len(message) <= maxMessage {
 		return message
 	}
-	const more = " ..."
-	cut := maxMessage - len(more)
+	const ellipsis = " ..."
+	cut := maxMessage - len(ellipsis)
 	for !utf8.RuneStart(message[cut]) {
 		cut--
 	}
 	if space := strings.LastIndexByte(message[:cut], ' '); space > maxMessage/2 {
 		cut = space
 	}
-	return message[:cut] + more
+	return message[:cut] + ellipsis
 }

@@ -18,64 +18,64 @@ import (
 type account struct {
 	key, user string
 	// schema is what it has to get into; "" for root.
-	schema   string
-	declared appsapi.Credential
-	// version is that of what tells others about it.
-	version string
+	schema     string
+	credential appsapi.Credential
+	// bindingVersion is that of what tells others about it.
+	bindingVersion string
 	rotation.Account
 }
 
-// look asks the server which of its passwords it takes.
-func (a *account) look(ctx context.Context, at *server) (err error) {
-	if a.Opens, err = at.opens(ctx, a.user, a.Password, a.schema); err != nil {
+// probe asks the server which of its passwords it takes.
+func (a *account) probe(ctx context.Context, srv *server) (err error) {
+	if a.PasswordAccepted, err = srv.accepts(ctx, a.user, a.Password, a.schema); err != nil {
 		return err
 	}
-	a.PendingOpens, err = at.opens(ctx, a.user, a.Pending, a.schema)
+	a.PendingAccepted, err = srv.accepts(ctx, a.user, a.Pending, a.schema)
 	return err
 }
 
-// accounts are root's and the application's, as they are stored, declared and taken.
-func (k *Keeper) accounts(ctx context.Context, d Database, s stored, t told, at *server) (root, user *account, err error) {
-	due := s.due(d.Rotation.RequestedAt, d.Rotation.EveryDays, k.Clock.Now())
-	root = &account{key: mariadb.KeyRootPassword, user: session.Root, declared: d.Root}
-	user = &account{key: mariadb.KeyPassword, user: d.Schema, schema: d.Schema, declared: d.User}
+// loadAccounts are root's and the application's, as they are stored, declared and taken.
+func (r *Reconciler) loadAccounts(ctx context.Context, d Database, s passwordSecret, binding bindingState, srv *server) (root, user *account, err error) {
+	due := s.rotationDue(d.Rotation.RequestedAt, d.Rotation.EveryDays, r.Clock.Now())
+	root = &account{key: mariadb.KeyRootPassword, user: session.Root, credential: d.RootCredential}
+	user = &account{key: mariadb.KeyPassword, user: d.Schema, schema: d.Schema, credential: d.UserCredential}
 	for _, a := range []*account{root, user} {
 		a.Password, a.Pending = s.password(a.key), s.pending(a.key)
-		if a.Wanted, err = k.declared(ctx, d, a.declared); err != nil {
+		if a.Declared, err = r.declaredPassword(ctx, d, a.credential); err != nil {
 			return nil, nil, err
 		}
-		a.Due = due && a.Wanted == ""
-		if err := a.look(ctx, at); err != nil {
+		a.Due = due && a.Declared == ""
+		if err := a.probe(ctx, srv); err != nil {
 			return nil, nil, err
 		}
 	}
-	user.Told, user.version = t.password, t.version
-	user.Rolled = t.version != "" && t.version == d.Known
+	user.Bound, user.bindingVersion = binding.password, binding.version
+	user.ConsumersRolledOut = binding.version != "" && binding.version == d.ConsumedBinding
 	return root, user, nil
 }
 
-// declared is the password that somebody wants an account to have; "" when nobody says.
-func (k *Keeper) declared(ctx context.Context, d Database, c appsapi.Credential) (string, error) {
+// declaredPassword is the password that somebody wants an account to have; "" when nobody says.
+func (r *Reconciler) declaredPassword(ctx context.Context, d Database, c appsapi.Credential) (string, error) {
 	if c.Value != "" || c.SecretRef == nil {
-		return c.Value, unfit(password.Fault(c.Value), "rootPass")
+		return c.Value, invalidPasswordError(password.InvalidReason(c.Value), "rootPass")
 	}
 	var source corev1.Secret
-	err := k.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: c.SecretRef.Name}, &source)
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: c.SecretRef.Name}, &source)
 	if client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("get Secret %s/%s: %w", d.Namespace, c.SecretRef.Name, err)
 	}
-	wanted := string(source.Data[c.SecretRef.Key])
-	if err != nil || wanted == "" {
-		return "", &Refusal{Reason: appsapi.ReasonCredentialsMissing, Why: fmt.Sprintf("Secret %s/%s, from which the password is taken, has nothing under the key %q; the password stays what it was. Add it",
+	value := string(source.Data[c.SecretRef.Key])
+	if err != nil || value == "" {
+		return "", &ConditionError{Reason: appsapi.ReasonCredentialsMissing, Message: fmt.Sprintf("Secret %s/%s, from which the password is taken, has nothing under the key %q; the password stays what it was. Add it",
 			d.Namespace, c.SecretRef.Name, c.SecretRef.Key)}
 	}
-	return wanted, unfit(password.Fault(wanted), fmt.Sprintf("Secret %s/%s, key %q", d.Namespace, c.SecretRef.Name, c.SecretRef.Key))
+	return value, invalidPasswordError(password.InvalidReason(value), fmt.Sprintf("Secret %s/%s, key %q", d.Namespace, c.SecretRef.Name, c.SecretRef.Key))
 }
 
-// unfit says that a password is none that every program reads alike.
-func unfit(fault, where string) error {
-	if fault == "" {
+// invalidPasswordError says that a password is none that every program reads alike.
+func invalidPasswordError(problem, where string) error {
+	if problem == "" {
 		return nil
 	}
-	return &Refusal{Reason: appsapi.ReasonCredentialsMissing, Why: fmt.Sprintf("%s has a password with %s; the password stays what it was. Write one without", where, fault)}
+	return &ConditionError{Reason: appsapi.ReasonCredentialsMissing, Message: fmt.Sprintf("%s has a password with %s; the password stays what it was. Write one without", where, problem)}
 }

@@ -26,8 +26,8 @@ const bindingType = corev1.SecretType("servicebinding.io/mysql")
 // bindingPassword is a key of a binding, as the convention has it.
 const bindingPassword = "password"
 
-// content is what those who use the database are told.
-func (d Database) content(password string) map[string][]byte {
+// bindingData is what those who use the database are told.
+func (d Database) bindingData(password string) map[string][]byte {
 	port := strconv.Itoa(mariadb.Port)
 	uri := url.URL{Scheme: "mysql", User: url.UserPassword(d.Schema, password), Host: net.JoinHostPort(d.Host, port), Path: "/" + d.Schema}
 	out := map[string][]byte{}
@@ -40,47 +40,47 @@ func (d Database) content(password string) map[string][]byte {
 	return out
 }
 
-// wrong stands for a binding that has to be written whatever its password is.
-const wrong = "\x00"
+// passwordInvalid stands for a binding that has to be written whatever its password is.
+const passwordInvalid = "\x00"
 
-// told is the password that they are told now, and the version of what tells it.
-type told struct{ password, version string }
+// bindingState is the password that they are told now, and the version of what tells it.
+type bindingState struct{ password, version string }
 
-// told reads the binding.
-func (k *Keeper) told(ctx context.Context, d Database) (told, error) {
+// readBinding reads the binding.
+func (r *Reconciler) readBinding(ctx context.Context, d Database) (bindingState, error) {
 	var live corev1.Secret
-	err := k.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Binding}, &live)
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Binding}, &live)
 	if apierrors.IsNotFound(err) {
-		return told{password: wrong}, nil
+		return bindingState{password: passwordInvalid}, nil
 	}
 	if err != nil {
-		return told{}, fmt.Errorf("get Secret %s/%s: %w", d.Namespace, d.Binding, err)
+		return bindingState{}, fmt.Errorf("get Secret %s/%s: %w", d.Namespace, d.Binding, err)
 	}
-	if live.Type != bindingType || !d.isOurs(&live) {
-		return told{}, &Refusal{Reason: appsapi.ReasonBindingConflict, Why: fmt.Sprintf("Secret %s/%s, which is to say how to get in, exists and is not Holdfast's (type %s). Delete it if nobody needs it",
+	if live.Type != bindingType || !d.ownsBinding(&live) {
+		return bindingState{}, &ConditionError{Reason: appsapi.ReasonBindingConflict, Message: fmt.Sprintf("Secret %s/%s, which is to say how to get in, exists and is not Holdfast's (type %s). Delete it if nobody needs it",
 			d.Namespace, d.Binding, live.Type)}
 	}
 	password := string(live.Data[bindingPassword])
-	for key, value := range d.content(password) { // others may have added to it
+	for key, value := range d.bindingData(password) { // others may have added to it
 		if !bytes.Equal(live.Data[key], value) {
-			return told{password: wrong}, nil
+			return bindingState{password: passwordInvalid}, nil
 		}
 	}
 	if !slices.ContainsFunc(live.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == *d.Owner.UID }) {
-		stays, err := k.ownerStays(ctx, d)
-		if err != nil || stays { // its set was made anew
-			return told{password: wrong}, err
+		exists, err := r.ownerExists(ctx, d)
+		if err != nil || exists { // its set was made anew
+			return bindingState{password: passwordInvalid}, err
 		}
 	}
-	return told{password, live.ResourceVersion}, nil
+	return bindingState{password, live.ResourceVersion}, nil
 }
 
-// ownerStays says whether what the binding is to belong to is there, and not about to go. What belongs to
+// ownerExists says whether what the binding is to belong to is there, and not about to go. What belongs to
 // something that is gone is deleted by Kubernetes.
-func (k *Keeper) ownerStays(ctx context.Context, d Database) (bool, error) {
+func (r *Reconciler) ownerExists(ctx context.Context, d Database) (bool, error) {
 	owner := &metav1.PartialObjectMetadata{}
 	owner.SetGroupVersionKind(schema.FromAPIVersionAndKind(*d.Owner.APIVersion, *d.Owner.Kind))
-	err := k.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: *d.Owner.Name}, owner)
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: *d.Owner.Name}, owner)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
@@ -90,8 +90,8 @@ func (k *Keeper) ownerStays(ctx context.Context, d Database) (bool, error) {
 	return owner.UID == *d.Owner.UID && owner.DeletionTimestamp == nil, nil
 }
 
-// isOurs says whether a binding was made by us, for this application.
-func (d Database) isOurs(live *corev1.Secret) bool {
+// ownsBinding says whether a binding was made by us, for this application.
+func (d Database) ownsBinding(live *corev1.Secret) bool {
 	for _, label := range []string{appsapi.LabelManagedBy, appsapi.LabelInstance, appsapi.LabelOwnerKind} {
 		if live.Labels[label] != d.Labels[label] {
 			return false
@@ -100,18 +100,18 @@ func (d Database) isOurs(live *corev1.Secret) bool {
 	return true
 }
 
-// bind tells those who use the database, and returns the version of what tells it.
-func (k *Keeper) bind(ctx context.Context, d Database, password string) (version string, err error) {
-	stays, err := k.ownerStays(ctx, d)
+// applyBinding tells those who use the database, and returns the version of what tells it.
+func (r *Reconciler) applyBinding(ctx context.Context, d Database, password string) (version string, err error) {
+	exists, err := r.ownerExists(ctx, d)
 	if err != nil {
 		return "", err
 	}
-	if !stays {
+	if !exists {
 		return "", fmt.Errorf("%s %s/%s is being made anew", *d.Owner.Kind, d.Namespace, *d.Owner.Name)
 	}
 	secret := corev1ac.Secret(d.Binding, d.Namespace).WithLabels(d.Labels).WithOwnerReferences(d.Owner).
-		WithType(bindingType).WithData(d.content(password))
-	if err := k.Writer.Apply(ctx, secret, client.FieldOwner(appsapi.FieldManager), client.ForceOwnership); err != nil {
+		WithType(bindingType).WithData(d.bindingData(password))
+	if err := r.Writer.Apply(ctx, secret, client.FieldOwner(appsapi.FieldManager), client.ForceOwnership); err != nil {
 		return "", fmt.Errorf("apply Secret %s/%s: %w", d.Namespace, d.Binding, err)
 	}
 	return *secret.ResourceVersion, nil // which the answer has put there

@@ -24,16 +24,16 @@ func wantsBudget(c appsapi.ServerSpec, autoscaling *appsapi.AutoscalingSettings)
 // budget keeps those who empty nodes from taking too many pods at once.
 func budget(owner Owner, c appsapi.Component, name, workload string) Child {
 	return Child{ID: ID{Kind: KindBudget, Name: name}, Render: func(runtime.Object) (*Config, error) {
-		most := intstr.FromInt32(1)
-		if m := serverOf(c).Disruption.MaxUnavailable; m != nil {
-			most = *m
+		maxUnavailable := intstr.FromInt32(1)
+		if m := serverSpec(c).Disruption.MaxUnavailable; m != nil {
+			maxUnavailable = *m
 		}
 		b := policyv1ac.PodDisruptionBudget(name, owner.Namespace).
 			WithLabels(childLabels(owner, c)).
 			WithOwnerReferences(ownerReference(owner)).
 			WithSpec(policyv1ac.PodDisruptionBudgetSpec().
-				WithMaxUnavailable(most).
-				WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(workload))).
+				WithMaxUnavailable(maxUnavailable).
+				WithSelector(metav1ac.LabelSelector().WithMatchLabels(podSelector(workload))).
 				// A pod that does not work protects nobody, and must not keep a node.
 				WithUnhealthyPodEvictionPolicy(policyv1.AlwaysAllow))
 		return newConfig(b, b.ObjectMetaApplyConfiguration)

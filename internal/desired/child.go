@@ -41,25 +41,25 @@ type Child struct {
 	// Render says what it must look like, given how it is now; live is nil when it does
 	// not exist. Only what is immutable, or carried over on adoption, is taken from live.
 	Render func(live runtime.Object) (*Config, error)
-	// Basis is equal when Render goes by the same but for live, within one process; 0 when
+	// InputHash is equal when Render goes by the same but for live, within one process; 0 when
 	// that is not known.
-	Basis  uint64
-	peeked *peeked
+	InputHash uint64
+	memo      *renderMemo
 }
 
-// Refusal is why an existing object cannot become ours although its owner would let us.
-type Refusal struct{ Why string }
+// IncompatibleError is why an existing object cannot become ours although its owner would let us.
+type IncompatibleError struct{ Message string }
 
-func (r *Refusal) Error() string { return r.Why }
+func (r *IncompatibleError) Error() string { return r.Message }
 
 // Config is an apply configuration on its way to the API server.
 type Config struct {
-	body  any // the apply configuration; meta points into it
-	meta  *metav1ac.ObjectMetaApplyConfiguration
-	hash  string
-	carry func() // adds what is sent but not held, see Deployment
-	gate  *gate  // nil when nothing can be held back
-	held  bool
+	body     any // the apply configuration; meta points into it
+	meta     *metav1ac.ObjectMetaApplyConfiguration
+	hash     string
+	sendOnly func()           // adds what is sent but not held, see Deployment
+	podHold  *podTemplateHold // nil when nothing can be held back
+	podsHeld bool
 }
 
 func newConfig(body any, meta *metav1ac.ObjectMetaApplyConfiguration) (*Config, error) {
@@ -72,16 +72,16 @@ func newConfig(body any, meta *metav1ac.ObjectMetaApplyConfiguration) (*Config, 
 
 // Hash is equal for equal configurations.
 func (c *Config) Hash() string {
-	if c.gate == nil {
+	if c.podHold == nil {
 		return c.hash
 	}
-	return c.hash + "." + c.gate.hash
+	return c.hash + "." + c.podHold.hash
 }
 
-// Wish tells configurations apart that hold different fields although they have the same
+// Fingerprint tells configurations apart that hold different fields although they have the same
 // hash.
-func (c *Config) Wish() string {
-	if c.held {
+func (c *Config) Fingerprint() string {
+	if c.podsHeld {
 		return c.Hash() + " without its pods"
 	}
 	return c.Hash()
@@ -114,8 +114,8 @@ func (c *Config) Patch(uid types.UID, resourceVersion string) ([]byte, error) {
 	if uid != "" {
 		c.meta.WithUID(uid)
 	}
-	if c.carry != nil {
-		c.carry()
+	if c.sendOnly != nil {
+		c.sendOnly()
 	}
 	return json.Marshal(c.body)
 }
@@ -127,20 +127,20 @@ func ownerReference(o Owner) *metav1ac.OwnerReferenceApplyConfiguration {
 		WithController(true).WithBlockOwnerDeletion(true)
 }
 
-// annotate sets an annotation that is a list, if there is anything in it.
-func annotate(meta *metav1ac.ObjectMetaApplyConfiguration, key string, list []string) {
+// annotateList sets an annotation that is a list, if there is anything in it.
+func annotateList(meta *metav1ac.ObjectMetaApplyConfiguration, key string, list []string) {
 	if len(list) > 0 {
 		meta.WithAnnotations(map[string]string{key: strings.Join(list, ",")})
 	}
 }
 
-// adopted says whether the object was somebody else's and its owner let us in.
-func adopted(live metav1.Object) bool {
+// hasAdoptAnnotation says whether the object was somebody else's and its owner let us in.
+func hasAdoptAnnotation(live metav1.Object) bool {
 	return live.GetAnnotations()[appsapi.AnnotationAdopt] == "true"
 }
 
-// convert turns a core type into its apply configuration: both have the same JSON.
-func convert[T any](in any) (*T, error) {
+// toApplyConfig turns a core type into its apply configuration: both have the same JSON.
+func toApplyConfig[T any](in any) (*T, error) {
 	content, err := json.Marshal(in)
 	if err != nil {
 		return nil, err

@@ -18,18 +18,18 @@ type Component struct {
 	Type appsapi.ComponentType
 	// ResourceName is what its children are called, apart from what Jobs append.
 	ResourceName string
-	// Address is the name of its Service, if it has ports.
-	Address string
+	// ServiceName is the name of its Service, if it has ports.
+	ServiceName string
 	// RenamedFrom is the component that this one was.
 	RenamedFrom string
 	// DependsOn are the components it waits for, those it is bound to included.
 	DependsOn []string
 	// BoundTo are the components it connects to.
 	BoundTo []string
-	// Reads are the Secrets that its pods are replaced for, where one of them may say how to get into a database.
-	Reads []string
-	// GatesNobody is set when those that depend on it need not wait.
-	GatesNobody bool
+	// ConsumedSecrets are the Secrets that its pods are replaced for, where one of them may say how to get into a database.
+	ConsumedSecrets []string
+	// NonBlocking is set when those that depend on it need not wait.
+	NonBlocking bool
 	// Suspended components are looked at, not written.
 	Suspended bool
 	// Workload is the child that runs the pods.
@@ -43,82 +43,82 @@ type Component struct {
 	Endpoints []appsapi.Endpoint
 	// ProgressDeadlineSeconds is after how long without progress it counts as stalled.
 	ProgressDeadlineSeconds int32
-	// JobSpec is the hash of the own spec of a job that runs once.
-	JobSpec string
+	// JobSpecHash is the hash of the own spec of a job that runs once.
+	JobSpecHash string
 	// Data is what is kept of it; nil when it has none.
 	Data *Data
 	// Database is what its application gets in with; nil when it is none.
 	Database *Database
-	// Invalid is why the component can never work, whatever happens in the cluster.
-	Invalid string
+	// InvalidMessage is why the component can never work, whatever happens in the cluster.
+	InvalidMessage string
 }
 
 // Selector finds the pods of the component, in the syntax of kubectl.
-func (c Component) Selector() string { return labels.Set(selector(c.WorkloadID)).String() }
+func (c Component) Selector() string { return labels.Set(podSelector(c.WorkloadID)).String() }
 
-// application is what the children of a component are made of beside its own spec.
-type application struct {
+// renderContext is what the children of a component are made of beside its own spec.
+type renderContext struct {
 	Owner
-	components []appsapi.Component
-	contents   Contents
-	homes      map[string]home
-	running    map[string]int32
+	components       []appsapi.Component
+	refStates        RefStates
+	dataLocations    map[string]dataLocation
+	orphanedReplicas map[string]int32
 }
 
-// Known is what is known of the cluster beside the children themselves.
-type Known struct {
-	Contents Contents
-	// Kept are the claims and credentials that may be those of the application.
-	Kept []Kept
-	// Running are the components that have pods and no StatefulSet, because somebody took it
+// ClusterState is what is known of the cluster beside the children themselves.
+type ClusterState struct {
+	RefStates RefStates
+	// Retained are the claims and credentials that may be those of the application.
+	Retained []RetainedObject
+	// OrphanedReplicas are the components that have pods and no StatefulSet, because somebody took it
 	// away, or we did, to make it anew around them: how many pods it had.
-	Running map[string]int32
+	OrphanedReplicas map[string]int32
 }
 
-// For says what the components of an application need.
-func For(owner Owner, components []appsapi.Component, known Known) []Component {
-	components = Bound(owner, components, known.Kept)
-	a := application{owner, components, known.Contents, homes(owner, components, known.Kept), known.Running}
-	out, basis, databases := make([]Component, 0, len(components)), basisOf(owner, components, known), haveDatabase(components)
+// Build says what the components of an application need.
+func Build(owner Owner, components []appsapi.Component, state ClusterState) []Component {
+	components = ResolveBindings(owner, components, state.Retained)
+	rc := renderContext{owner, components, state.RefStates, locateData(owner, components, state.Retained), state.OrphanedReplicas}
+	out, hash, anyDatabase := make([]Component, 0, len(components)), inputHash(owner, components, state), hasDatabase(components)
 	for _, c := range components {
 		d := Component{
-			Name: c.Name, ResourceName: Name(owner, c), RenamedFrom: c.RenamedFrom, Suspended: c.Suspend,
+			Name: c.Name, ResourceName: ResourceName(owner, c), RenamedFrom: c.RenamedFrom, Suspended: c.Suspend,
 			DependsOn: dependencies(c), ProgressDeadlineSeconds: defaultProgressDeadline,
 		}
 		for _, b := range c.Bindings {
 			d.BoundTo = append(d.BoundTo, b.Component)
 		}
-		if databases {
-			d.Reads = secretsOf(Refs(c))
+		if anyDatabase {
+			d.ConsumedSecrets = secretNames(Refs(c))
 		}
 		switch {
 		case c.Service != nil:
-			a.service(c, &d)
+			rc.buildService(c, &d)
 		case c.Stateful != nil:
-			a.stateful(c, &d)
+			rc.buildStateful(c, &d)
 		case c.Job != nil:
-			a.job(c, &d)
+			rc.buildJob(c, &d)
 		}
 		for i := range d.Children {
-			d.Children[i].Basis = basis
-			d.Children[i].keepPeeked()
+			d.Children[i].InputHash = hash
+			d.Children[i].memoizeRender()
 		}
 		out = append(out, d)
 	}
 	return out
 }
 
-// name is what the children of a component are called: those of one with data keep the name
+// resourceName is what the children of a component are called: those of one with data keep the name
 // that they were made with.
-func (a application) name(c appsapi.Component) string {
-	if h, ok := a.homes[c.Name]; ok {
-		return h.set
+func (rc renderContext) resourceName(c appsapi.Component) string {
+	if location, ok := rc.dataLocations[c.Name]; ok {
+		return location.statefulSet
 	}
-	return Name(a.Owner, c)
+	return ResourceName(rc.Owner, c)
 }
 
-// typeOf says what a component is.
-func typeOf(c appsapi.Component) appsapi.ComponentType {
+// componentType says what a component is.
+func componentType(c appsapi.Component) appsapi.ComponentType {
 	switch {
 	case c.Database != nil:
 		return appsapi.ComponentDatabase
@@ -130,8 +130,8 @@ func typeOf(c appsapi.Component) appsapi.ComponentType {
 	return appsapi.ComponentService
 }
 
-// serverOf is what a component serves with; a job does not.
-func serverOf(c appsapi.Component) *appsapi.ServerSpec {
+// serverSpec is what a component serves with; a job does not.
+func serverSpec(c appsapi.Component) *appsapi.ServerSpec {
 	switch {
 	case c.Service != nil:
 		return &c.Service.ServerSpec
@@ -151,34 +151,34 @@ func dependencies(c appsapi.Component) []string {
 	return slices.Compact(out)
 }
 
-func (a application) service(c appsapi.Component, d *Component) {
+func (rc renderContext) buildService(c appsapi.Component, d *Component) {
 	name := d.ResourceName
-	d.Type, d.Address = appsapi.ComponentService, name
+	d.Type, d.ServiceName = appsapi.ComponentService, name
 	d.Workload = ID{Kind: KindDeployment, Name: name}
 	d.WorkloadID = WorkloadID(KindDeployment.Kind, name)
-	d.Invalid = a.invalid(c, c.Service.ServerSpec)
-	if err := soundExpose(c.Service.Expose); err != nil && d.Invalid == "" {
-		d.Invalid = err.Error()
+	d.InvalidMessage = rc.validate(c, c.Service.ServerSpec)
+	if err := validateExpose(c.Service.Expose); err != nil && d.InvalidMessage == "" {
+		d.InvalidMessage = err.Error()
 	}
-	d.Children = a.withFiles(c, c.Service.PodSettings, deployment(a, c, name))
+	d.Children = rc.withFiles(c, c.Service.PodSettings, deployment(rc, c, name))
 	if s := c.Service.Update.ProgressDeadlineSeconds; s != 0 {
 		d.ProgressDeadlineSeconds = s
 	}
 	if len(c.Service.Ports) > 0 {
-		d.Children = append(d.Children, service(a.Owner, c, name, d.WorkloadID))
+		d.Children = append(d.Children, service(rc.Owner, c, name, d.WorkloadID))
 	}
 	if c.Service.Autoscaling != nil {
-		d.Children = append(d.Children, autoscaler(a.Owner, c, name))
+		d.Children = append(d.Children, autoscaler(rc.Owner, c, name))
 	}
 	if wantsBudget(c.Service.ServerSpec, c.Service.Autoscaling) {
-		d.Children = append(d.Children, budget(a.Owner, c, name, d.WorkloadID))
+		d.Children = append(d.Children, budget(rc.Owner, c, name, d.WorkloadID))
 	}
 	if c.Service.Expose != nil && len(c.Service.Ports) > 0 {
-		d.Children = append(d.Children, exposed(a.Owner, c, name))
-		d.Endpoints = outside(c.Service.Expose)
+		d.Children = append(d.Children, exposeChild(rc.Owner, c, name))
+		d.Endpoints = externalEndpoints(c.Service.Expose)
 	}
 	for _, p := range c.Service.Ports {
-		e := endpoint(a.Namespace, name, p)
+		e := clusterEndpoint(rc.Namespace, name, p)
 		if !slices.ContainsFunc(d.Endpoints, func(o appsapi.Endpoint) bool { return o.Name == e.Name }) {
 			d.Endpoints = append(d.Endpoints, e) // a hostname may be called like a port
 		}
@@ -186,29 +186,29 @@ func (a application) service(c appsapi.Component, d *Component) {
 }
 
 // withFiles are a workload and the files that its pods find.
-func (a application) withFiles(c appsapi.Component, p appsapi.PodSettings, workload Child) []Child {
+func (rc renderContext) withFiles(c appsapi.Component, p appsapi.PodSettings, workload Child) []Child {
 	if len(p.Config.Files) == 0 {
 		return []Child{workload}
 	}
-	return []Child{workload, files(a.Owner, c, a.name(c), p.Config)}
+	return []Child{workload, configFilesMap(rc.Owner, c, rc.resourceName(c), p.Config)}
 }
 
-// invalid is why no pods can be made of a component, as far as nobody but us can see it.
-func (a application) invalid(c appsapi.Component, pods appsapi.ServerSpec) string {
+// validate is why no pods can be made of a component, as far as nobody but us can see it.
+func (rc renderContext) validate(c appsapi.Component, server appsapi.ServerSpec) string {
 	main := corev1.Container{
-		Env: pods.Env, EnvFrom: pods.EnvFrom, Resources: pods.Resources, Ports: containerPorts(pods.Ports),
-		ReadinessProbe: pods.Probes.Readiness, LivenessProbe: pods.Probes.Liveness, StartupProbe: pods.Probes.Startup,
+		Env: server.Env, EnvFrom: server.EnvFrom, Resources: server.Resources, Ports: containerPorts(server.Ports),
+		ReadinessProbe: server.Probes.Readiness, LivenessProbe: server.Probes.Liveness, StartupProbe: server.Probes.Startup,
 	}
-	if err := firstOf(collision(pods.PodSettings), soundPods(pods.PodSettings), soundKeys("service.annotations", pods.Service.Annotations)); err != nil {
+	if err := firstError(validateMountPaths(server.PodSettings), validatePods(server.PodSettings), validateKeys("service.annotations", server.Service.Annotations)); err != nil {
 		return err.Error()
 	}
-	if pods.PodTemplateOverlay == nil {
-		if err := firstOf(soundContainer(&main), soundClaims(pods.Resources)); err != nil {
+	if server.PodTemplateOverlay == nil {
+		if err := firstError(validateContainer(&main), validateResourceClaims(server.Resources)); err != nil {
 			return err.Error()
 		}
 		return ""
 	}
-	template, err := podTemplate(a, c, "", containerName, pods, nil)
+	template, err := podTemplate(rc, c, "", containerName, server, nil)
 	if err != nil {
 		return err.Error()
 	}
@@ -218,9 +218,9 @@ func (a application) invalid(c appsapi.Component, pods appsapi.ServerSpec) strin
 	return ""
 }
 
-// endpoint names the scheme that the port's name or number tells, and otherwise http for
+// clusterEndpoint names the scheme that the port's name or number tells, and otherwise http for
 // what has no name at all: a lone port is nearly always a web server's.
-func endpoint(namespace, service string, p appsapi.Port) appsapi.Endpoint {
+func clusterEndpoint(namespace, service string, p appsapi.Port) appsapi.Endpoint {
 	name, scheme := p.Name, strings.ToLower(string(protocol(p)))
 	switch {
 	case protocol(p) != corev1.ProtocolTCP:

@@ -20,11 +20,11 @@ const (
 
 // container is the container of a component, under the given name.
 func container(name string, c appsapi.ServerSpec) (*corev1ac.ContainerApplyConfiguration, error) {
-	out, err := convert[corev1ac.ContainerApplyConfiguration](corev1.Container{
+	out, err := toApplyConfig[corev1ac.ContainerApplyConfiguration](corev1.Container{
 		Name: name, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, Command: c.Command, Args: c.Args,
-		Ports: containerPorts(c.Ports), Env: environment(c.Env), EnvFrom: c.EnvFrom, Resources: c.Resources,
-		ReadinessProbe: readiness(c), LivenessProbe: c.Probes.Liveness, StartupProbe: c.Probes.Startup,
-		Lifecycle: lifecycle(c), SecurityContext: containerSecurity(c.Security),
+		Ports: containerPorts(c.Ports), Env: withFieldRefDefaults(c.Env), EnvFrom: c.EnvFrom, Resources: c.Resources,
+		ReadinessProbe: readinessProbe(c), LivenessProbe: c.Probes.Liveness, StartupProbe: c.Probes.Startup,
+		Lifecycle: lifecycle(c), SecurityContext: containerSecurityContext(c.Security),
 		// Makes the end of a crash readable from the pod, without the right to read logs.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	})
@@ -42,7 +42,7 @@ func container(name string, c appsapi.ServerSpec) (*corev1ac.ContainerApplyConfi
 func containerPorts(ports []appsapi.Port) []corev1.ContainerPort {
 	var out []corev1.ContainerPort
 	for _, p := range ports {
-		cp := corev1.ContainerPort{Name: p.Name, ContainerPort: target(p), Protocol: protocol(p)}
+		cp := corev1.ContainerPort{Name: p.Name, ContainerPort: targetPort(p), Protocol: protocol(p)}
 		if slices.ContainsFunc(out, func(o corev1.ContainerPort) bool {
 			return o.ContainerPort == cp.ContainerPort && o.Protocol == cp.Protocol
 		}) {
@@ -53,7 +53,7 @@ func containerPorts(ports []appsapi.Port) []corev1.ContainerPort {
 	return out
 }
 
-func target(p appsapi.Port) int32 {
+func targetPort(p appsapi.Port) int32 {
 	if p.TargetPort != 0 {
 		return p.TargetPort
 	}
@@ -67,9 +67,9 @@ func protocol(p appsapi.Port) corev1.Protocol {
 	return corev1.ProtocolTCP
 }
 
-// environment fills in the default that the API server would add inside a field that is
+// withFieldRefDefaults fills in the default that the API server would add inside a field that is
 // compared as a whole.
-func environment(vars []corev1.EnvVar) []corev1.EnvVar {
+func withFieldRefDefaults(vars []corev1.EnvVar) []corev1.EnvVar {
 	out := slices.Clone(vars)
 	for i := range out {
 		if from := out[i].ValueFrom; from != nil && from.FieldRef != nil && from.FieldRef.APIVersion == "" {
@@ -80,14 +80,14 @@ func environment(vars []corev1.EnvVar) []corev1.EnvVar {
 	return out
 }
 
-// readiness is what the spec says, or that the first TCP port accepts a connection.
-func readiness(c appsapi.ServerSpec) *corev1.Probe {
+// readinessProbe is what the spec says, or that the first TCP port accepts a connection.
+func readinessProbe(c appsapi.ServerSpec) *corev1.Probe {
 	if c.Probes.Readiness != nil {
 		return c.Probes.Readiness
 	}
 	for _, p := range c.Ports {
 		if protocol(p) == corev1.ProtocolTCP {
-			return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(target(p))}}}
+			return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(targetPort(p))}}}
 		}
 	}
 	return nil
@@ -115,7 +115,7 @@ func preStopSleep(c appsapi.ServerSpec) int32 {
 	return defaultPreStopSleep
 }
 
-func containerSecurity(s appsapi.SecuritySettings) *corev1.SecurityContext {
+func containerSecurityContext(s appsapi.SecuritySettings) *corev1.SecurityContext {
 	out := &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: s.ReadOnlyRootFilesystem}
 	if s.Level == appsapi.SecurityRestricted {
 		out.Capabilities = &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}
@@ -123,7 +123,7 @@ func containerSecurity(s appsapi.SecuritySettings) *corev1.SecurityContext {
 	return out
 }
 
-func podSecurity(s appsapi.SecuritySettings) *corev1ac.PodSecurityContextApplyConfiguration {
+func podSecurityContext(s appsapi.SecuritySettings) *corev1ac.PodSecurityContextApplyConfiguration {
 	out := corev1ac.PodSecurityContext().
 		WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))
 	if s.Level == appsapi.SecurityRestricted {

@@ -18,23 +18,23 @@ const authSuffix = "-auth"
 
 // Data is what is kept of a component.
 type Data struct {
-	// Kept is what there is of it.
-	Kept []Kept
-	// Refused is why the component must not start, if it does not run.
-	Refused string
-	Storage []appsapi.StorageSpec
+	// Retained is what there is of it.
+	Retained []RetainedObject
+	// Conflict is why the component must not start, if it does not run.
+	Conflict string
+	Storage  []appsapi.StorageSpec
 	// Credentials are in the Secret of that name; without any there is none.
 	Credentials []appsapi.Credential
 	Secret      string
 	// Replicas is how many pods there are to be; nil leaves it as it is.
 	Replicas *int32
-	// Running is how many pods there are without a StatefulSet.
-	Running int32
+	// OrphanedReplicas is how many pods there are without a StatefulSet.
+	OrphanedReplicas int32
 }
 
 // Claim is what there is of a claim.
 func (d *Data) Claim(name string) *corev1.PersistentVolumeClaim {
-	for _, k := range d.Kept {
+	for _, k := range d.Retained {
 		if k.ID == (ID{Kind: KindClaim, Name: name}) {
 			return k.Claim
 		}
@@ -44,7 +44,7 @@ func (d *Data) Claim(name string) *corev1.PersistentVolumeClaim {
 
 // HasClaims says whether there is data.
 func (d *Data) HasClaims() bool {
-	for _, k := range d.Kept {
+	for _, k := range d.Retained {
 		if k.Claim != nil {
 			return true
 		}
@@ -54,7 +54,7 @@ func (d *Data) HasClaims() bool {
 
 // HasSecret says whether there are credentials.
 func (d *Data) HasSecret() bool {
-	for _, k := range d.Kept {
+	for _, k := range d.Retained {
 		if k.ID == (ID{Kind: KindSecret, Name: d.Secret}) {
 			return true
 		}
@@ -62,8 +62,8 @@ func (d *Data) HasSecret() bool {
 	return false
 }
 
-// Keys are those that the Secret has to have, in one word.
-func (d *Data) Keys() string {
+// RequiredKeys are those that the Secret has to have, in one word.
+func (d *Data) RequiredKeys() string {
 	var keys []string
 	for _, c := range d.Credentials {
 		keys = append(keys, c.Key)
@@ -74,11 +74,11 @@ func (d *Data) Keys() string {
 	return strings.Join(keys, ",")
 }
 
-// Complete says whether the Secret is known to have all of them.
-func (d *Data) Complete() bool {
-	for _, k := range d.Kept {
+// SecretComplete says whether the Secret is known to have all of them.
+func (d *Data) SecretComplete() bool {
+	for _, k := range d.Retained {
 		if k.ID == (ID{Kind: KindSecret, Name: d.Secret}) {
-			return k.GetAnnotations()[appsapi.AnnotationKeys] == d.Keys()
+			return k.GetAnnotations()[appsapi.AnnotationKeys] == d.RequiredKeys()
 		}
 	}
 	return false
@@ -92,8 +92,8 @@ func ClaimName(storage, set string, ordinal int32) string {
 // ClaimPrefix is what the claims of all pods begin with.
 func ClaimPrefix(storage, set string) string { return storage + "-" + set + "-" }
 
-// CountPods is how many pods a set had, by the numbers of those that are left of it.
-func CountPods(pods []*corev1.Pod) int32 {
+// ReplicasFromPods is how many pods a set had, by the numbers of those that are left of it.
+func ReplicasFromPods(pods []*corev1.Pod) int32 {
 	var count int32
 	for _, p := range pods {
 		ordinal, err := strconv.ParseInt(p.Name[strings.LastIndex(p.Name, "-")+1:], 10, 32)
@@ -129,9 +129,9 @@ func claimTemplates(storage []appsapi.StorageSpec) []*corev1ac.PersistentVolumeC
 	return out
 }
 
-// withStorage shows the volumes of a StatefulSet, which adds them to its pods itself, and
+// mountStorage shows the volumes of a StatefulSet, which adds them to its pods itself, and
 // returns their names.
-func withStorage(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.ContainerApplyConfiguration, c *appsapi.StatefulComponent) []string {
+func mountStorage(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.ContainerApplyConfiguration, c *appsapi.StatefulComponent) []string {
 	if c.Security.FSGroup != nil {
 		// Not every file at every start: a large volume would keep its pod for minutes.
 		pod.SecurityContext.WithFSGroupChangePolicy(corev1.FSGroupChangeOnRootMismatch)
@@ -147,8 +147,8 @@ func withStorage(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.Contain
 	return names
 }
 
-// credentials are the environment variables that a container finds passwords in.
-func credentials(c *appsapi.StatefulComponent, set string) []corev1.EnvVar {
+// credentialEnv are the environment variables that a container finds passwords in.
+func credentialEnv(c *appsapi.StatefulComponent, set string) []corev1.EnvVar {
 	var out []corev1.EnvVar
 	for _, p := range c.Credentials {
 		if p.Env == "" {
@@ -160,8 +160,8 @@ func credentials(c *appsapi.StatefulComponent, set string) []corev1.EnvVar {
 	return out
 }
 
-// soundStorage is what is wrong with the volumes of a component.
-func soundStorage(c *appsapi.StatefulComponent) error {
+// validateStorage is what is wrong with the volumes of a component.
+func validateStorage(c *appsapi.StatefulComponent) error {
 	for _, s := range c.Storage {
 		if s.Size.Cmp(resource.Quantity{}) <= 0 {
 			return fmt.Errorf("storage %q has a size of %s; a volume has a size of more than 0, for example 20Gi", s.Name, s.Size.String())

@@ -25,23 +25,23 @@ const (
 // Database is what the application of a database gets in with.
 type Database struct {
 	appsapi.DatabaseComponent
-	// Binding is the Secret that says how.
-	Binding string
+	// BindingSecret is the Secret that says how.
+	BindingSecret string
 	// Host is where.
 	Host string
-	// Conflict is why its data cannot be used as the spec says.
-	Conflict string
+	// SchemaConflict is why its data cannot be used as the spec says.
+	SchemaConflict string
 }
 
-func (a application) database(c appsapi.Component, d *Component) {
-	host, _ := a.address(c)
-	d.Database = &Database{DatabaseComponent: *c.Database, Binding: d.Workload.Name + bindingSuffix, Host: host}
-	if has, claim := schemaOn(a.homes[c.Name].kept); has != "" && has != c.Database.Database {
-		d.Database.Conflict = fmt.Sprintf("%s has the schema %q, and database says %q: with that, everybody who is bound would find nothing. Let database say %s",
+func (rc renderContext) buildDatabase(c appsapi.Component, d *Component) {
+	host, _ := rc.address(c)
+	d.Database = &Database{DatabaseComponent: *c.Database, BindingSecret: d.Workload.Name + bindingSuffix, Host: host}
+	if has, claim := recordedSchema(rc.dataLocations[c.Name].retained); has != "" && has != c.Database.Database {
+		d.Database.SchemaConflict = fmt.Sprintf("%s has the schema %q, and database says %q: with that, everybody who is bound would find nothing. Let database say %s",
 			claim, has, c.Database.Database, has)
 	}
-	if d.Invalid == "" {
-		d.Invalid = unfit(c.Database.Database)
+	if d.InvalidMessage == "" {
+		d.InvalidMessage = invalidSchemaName(c.Database.Database)
 	}
 	for i := range d.Endpoints {
 		_, address, _ := strings.Cut(d.Endpoints[i].URL, "://")
@@ -49,11 +49,11 @@ func (a application) database(c appsapi.Component, d *Component) {
 	}
 }
 
-// taken are the schemas and accounts that a server has of its own.
-var taken = []string{"root", "mysql", "sys", "information_schema", "performance_schema", "healthcheck", "mariadb"}
+// reservedNames are the schemas and accounts that a server has of its own.
+var reservedNames = []string{"root", "mysql", "sys", "information_schema", "performance_schema", "healthcheck", "mariadb"}
 
-// VersionOf is that of an image, which may be another one than that of the spec; zero when nothing says what it is.
-func (d *Database) VersionOf(image string) mariadb.Version {
+// ImageVersion is that of an image, which may be another one than that of the spec; zero when nothing says what it is.
+func (d *Database) ImageVersion(image string) mariadb.Version {
 	declared := ""
 	if image == d.Image {
 		declared = d.Version
@@ -65,26 +65,26 @@ func (d *Database) VersionOf(image string) mariadb.Version {
 	return v
 }
 
-// unfit says why a name cannot be that of a schema and its account.
-func unfit(name string) string {
-	if !slices.Contains(taken, strings.ToLower(name)) {
+// invalidSchemaName says why a name cannot be that of a schema and its account.
+func invalidSchemaName(name string) string {
+	if !slices.Contains(reservedNames, strings.ToLower(name)) {
 		return ""
 	}
 	return fmt.Sprintf("database is %q, and the server has a schema or an account of that name; choose another one", name)
 }
 
-// Bound are components whose databases know the name of their schema, and whose bindings to them
+// ResolveBindings are components whose databases know the name of their schema, and whose bindings to them
 // name the Secret that says how to get in.
-func Bound(owner Owner, components []appsapi.Component, kept []Kept) []appsapi.Component {
-	if !haveDatabase(components) {
+func ResolveBindings(owner Owner, components []appsapi.Component, retained []RetainedObject) []appsapi.Component {
+	if !hasDatabase(components) {
 		return components
 	}
-	places, secrets := homes(owner, components, kept), map[string]string{}
+	locations, secrets := locateData(owner, components, retained), map[string]string{}
 	out := slices.Clone(components)
 	for i, c := range out {
 		if c.Database != nil {
-			secrets[c.Name] = places[c.Name].set + bindingSuffix
-			out[i].Database = withSchema(*c.Database, c.Name, places[c.Name].kept)
+			secrets[c.Name] = locations[c.Name].statefulSet + bindingSuffix
+			out[i].Database = withSchemaName(*c.Database, c.Name, locations[c.Name].retained)
 		}
 	}
 	for i := range out {
@@ -96,13 +96,13 @@ func Bound(owner Owner, components []appsapi.Component, kept []Kept) []appsapi.C
 	return out
 }
 
-// BindingNames are the Secrets that say how to get into the databases of an application.
-func BindingNames(owner Owner, components []appsapi.Component, kept []Kept) []string {
+// BindingSecretNames are the Secrets that say how to get into the databases of an application.
+func BindingSecretNames(owner Owner, components []appsapi.Component, retained []RetainedObject) []string {
 	var out []string
-	places := homes(owner, components, kept)
+	locations := locateData(owner, components, retained)
 	for _, c := range components {
 		if c.Database != nil {
-			out = append(out, places[c.Name].set+bindingSuffix)
+			out = append(out, locations[c.Name].statefulSet+bindingSuffix)
 		}
 	}
 	return out
@@ -117,14 +117,14 @@ func SecretRefs(names []string) []Ref {
 	return out
 }
 
-// BindingOf is the name of the Secret that says how to get into the database that a claim has the data of, if it is
+// BindingSecretName is the name of the Secret that says how to get into the database that a claim has the data of, if it is
 // one of a database.
-func BindingOf(k Kept) string { return k.Set() + bindingSuffix }
+func BindingSecretName(k RetainedObject) string { return k.StatefulSetName() + bindingSuffix }
 
-// withSchema fills in the name of the schema: that of the data, or else that of the component.
-func withSchema(db appsapi.DatabaseComponent, component string, kept []Kept) *appsapi.DatabaseComponent {
+// withSchemaName fills in the name of the schema: that of the data, or else that of the component.
+func withSchemaName(db appsapi.DatabaseComponent, component string, retained []RetainedObject) *appsapi.DatabaseComponent {
 	if db.Database == "" {
-		db.Database, _ = schemaOn(kept)
+		db.Database, _ = recordedSchema(retained)
 	}
 	if db.Database == "" {
 		db.Database = strings.ReplaceAll(component, "-", "_")
@@ -132,14 +132,14 @@ func withSchema(db appsapi.DatabaseComponent, component string, kept []Kept) *ap
 	return &db
 }
 
-// schemaOn is the name of the schema that data has, as far as that is known.
-func schemaOn(kept []Kept) (schema string, claim Kept) {
-	for _, k := range kept {
+// recordedSchema is the name of the schema that data has, as far as that is known.
+func recordedSchema(retained []RetainedObject) (schema string, claim RetainedObject) {
+	for _, k := range retained {
 		if s := k.GetAnnotations()[appsapi.AnnotationSchema]; k.Claim != nil && s != "" {
 			return s, k
 		}
 	}
-	return "", Kept{}
+	return "", RetainedObject{}
 }
 
 // schemaEnv tells the image which schema and account to make on an empty volume.

@@ -24,27 +24,27 @@ var KindDeployment = appsv1.SchemeGroupVersion.WithKind("Deployment")
 const defaultProgressDeadline = 600
 
 // deployment is the workload of a service.
-func deployment(a application, c appsapi.Component, name string) Child {
+func deployment(rc renderContext, c appsapi.Component, name string) Child {
 	return Child{
 		ID: ID{Kind: KindDeployment, Name: name},
 		Render: func(live runtime.Object) (*Config, error) {
 			current, _ := live.(*appsv1.Deployment)
-			return renderDeployment(a, c, name, current)
+			return renderDeployment(rc, c, name, current)
 		},
 	}
 }
 
-func renderDeployment(a application, c appsapi.Component, name string, live *appsv1.Deployment) (*Config, error) {
+func renderDeployment(rc renderContext, c appsapi.Component, name string, live *appsv1.Deployment) (*Config, error) {
 	service := *c.Service
 	workload := WorkloadID(KindDeployment.Kind, name)
-	main, err := ourContainer(live, workload)
+	main, err := mainContainerName(live, workload)
 	if err != nil {
 		return nil, err
 	}
-	edges, refs := dependencies(c), consumed(Refs(c), a.contents, metaOf(live))
-	template, err := podTemplate(a, c, workload, main, service.ServerSpec, refs)
+	deps, refs := dependencies(c), consumedRefs(Refs(c), rc.refStates, metaOrNil(live))
+	template, err := podTemplate(rc, c, workload, main, service.ServerSpec, refs)
 	if err != nil {
-		return nil, &Refusal{Why: err.Error()}
+		return nil, &IncompatibleError{Message: err.Error()}
 	}
 	spec := appsv1ac.DeploymentSpec().WithTemplate(template).
 		WithProgressDeadlineSeconds(defaultProgressDeadline).
@@ -57,43 +57,43 @@ func renderDeployment(a application, c appsapi.Component, name string, live *app
 	}
 	spec.Replicas = service.Replicas
 	// A selector cannot change: an adopted Deployment keeps its own.
-	if live == nil || ownSelector(live, workload) {
-		spec.WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(workload)))
-	} else if err := selectable(live, template.Labels); err != nil {
+	if live == nil || hasOwnSelector(live, workload) {
+		spec.WithSelector(metav1ac.LabelSelector().WithMatchLabels(podSelector(workload)))
+	} else if err := checkSelectorMatches(live, template.Labels); err != nil {
 		return nil, err
 	}
-	d := appsv1ac.Deployment(name, a.Namespace).
-		WithLabels(workloadLabels(a.Owner, c, workload, service.Image)).
-		WithOwnerReferences(ownerReference(a.Owner)).
+	d := appsv1ac.Deployment(name, rc.Namespace).
+		WithLabels(workloadLabels(rc.Owner, c, workload, service.Image)).
+		WithOwnerReferences(ownerReference(rc.Owner)).
 		WithSpec(spec)
 	if main != containerName {
 		d.WithAnnotations(map[string]string{appsapi.AnnotationContainer: main})
 	}
-	annotate(d.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, edges)
-	annotate(d.ObjectMetaApplyConfiguration, appsapi.AnnotationDependedOn, former(edges, metaOf(live), live != nil && oldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)))
+	annotateList(d.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, deps)
+	annotateList(d.ObjectMetaApplyConfiguration, appsapi.AnnotationDependedOn, formerDependencies(deps, metaOrNil(live), live != nil && hasOldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)))
 	if err := annotateRefs(d.ObjectMetaApplyConfiguration, refs); err != nil {
 		return nil, err
 	}
-	g, undo := gateOfDeployment(spec)
-	config, err := gatedConfig(d, d.ObjectMetaApplyConfiguration, template, g, undo)
+	hold, undo := deploymentPodHold(spec)
+	config, err := newHoldableConfig(d, d.ObjectMetaApplyConfiguration, template, hold, undo)
 	if err != nil {
 		return nil, err
 	}
-	if live != nil && !config.ReplacesPods(live) && !slices.Equal(dependsOn(live), edges) {
+	if live != nil && !config.ReplacesPods(live) && !slices.Equal(dependsOnAnnotation(live), deps) {
 		// Its pods were made with these edges: somebody else has written others on it, which
 		// nothing ever needed.
 		live = live.DeepCopy()
-		live.Annotations[appsapi.AnnotationDependsOn] = strings.Join(edges, ",")
-		return renderDeployment(a, c, name, live)
+		live.Annotations[appsapi.AnnotationDependsOn] = strings.Join(deps, ",")
+		return renderDeployment(rc, c, name, live)
 	}
 	// A field that we once set and no longer send would fall back to 1. So the live count
 	// goes along, pinned by the resourceVersion of the apply, but is not held.
 	switch {
 	case service.Replicas == nil && live != nil:
-		config.carry = func() { spec.Replicas = live.Spec.Replicas }
+		config.sendOnly = func() { spec.Replicas = live.Spec.Replicas }
 	case service.Autoscaling != nil && service.Autoscaling.MinReplicas > 1:
 		// It would make these of the one that is the default, half a minute later.
-		config.carry = func() { spec.WithReplicas(service.Autoscaling.MinReplicas) }
+		config.sendOnly = func() { spec.WithReplicas(service.Autoscaling.MinReplicas) }
 	}
 	return config, nil
 }
@@ -110,14 +110,14 @@ func strategy(u appsapi.UpdateSettings) *appsv1ac.DeploymentStrategyApplyConfigu
 		WithRollingUpdate(appsv1ac.RollingUpdateDeployment().WithMaxSurge(surge).WithMaxUnavailable(unavailable))
 }
 
-func ownSelector(live *appsv1.Deployment, workload string) bool {
+func hasOwnSelector(live *appsv1.Deployment, workload string) bool {
 	s := live.Spec.Selector
-	return s != nil && len(s.MatchExpressions) == 0 && maps.Equal(s.MatchLabels, selector(workload))
+	return s != nil && len(s.MatchExpressions) == 0 && maps.Equal(s.MatchLabels, podSelector(workload))
 }
 
-// selectable refuses a workload that would no longer find its pods once they have our
+// checkSelectorMatches refuses a workload that would no longer find its pods once they have our
 // labels: its selector cannot change.
-func selectable(live *appsv1.Deployment, ours map[string]string) error {
+func checkSelectorMatches(live *appsv1.Deployment, ours map[string]string) error {
 	s, err := metav1.LabelSelectorAsSelector(live.Spec.Selector)
 	if err != nil {
 		return fmt.Errorf("read the selector of Deployment %s: %w", live.Name, err)
@@ -131,13 +131,13 @@ func selectable(live *appsv1.Deployment, ours map[string]string) error {
 	if s.Matches(labels.Set(all)) {
 		return nil
 	}
-	return &Refusal{Why: fmt.Sprintf("its selector %q does not match the labels that Holdfast gives its pods (%s), and a selector cannot change; "+
+	return &IncompatibleError{Message: fmt.Sprintf("its selector %q does not match the labels that Holdfast gives its pods (%s), and a selector cannot change; "+
 		"delete Deployment %s, so that it is made anew", s, labels.Set(ours), live.Name)}
 }
 
-// ourContainer is the name of the container that is the component's: ours, or in an
+// mainContainerName is the name of the container that is the component's: ours, or in an
 // adopted workload the one we took over.
-func ourContainer(live *appsv1.Deployment, workload string) (string, error) {
+func mainContainerName(live *appsv1.Deployment, workload string) (string, error) {
 	if live == nil {
 		return containerName, nil
 	}
@@ -145,19 +145,19 @@ func ourContainer(live *appsv1.Deployment, workload string) (string, error) {
 	for i := range live.Spec.Template.Spec.Containers {
 		names = append(names, live.Spec.Template.Spec.Containers[i].Name)
 	}
-	taken := live.Annotations[appsapi.AnnotationContainer]
+	adoptedName := live.Annotations[appsapi.AnnotationContainer]
 	switch {
 	// Somebody may add a container called like ours to a workload that we took over, or
 	// our annotation to one that we made ourselves: neither changes which one is ours.
-	case slices.Contains(names, taken) && !ownSelector(live, workload):
-		return taken, nil
+	case slices.Contains(names, adoptedName) && !hasOwnSelector(live, workload):
+		return adoptedName, nil
 	case slices.Contains(names, containerName), len(names) == 0:
 		return containerName, nil
-	case len(names) == 1 && adopted(live):
+	case len(names) == 1 && hasAdoptAnnotation(live):
 		return names[0], nil
-	case !adopted(live): // somebody renamed or removed it: ours comes back
+	case !hasAdoptAnnotation(live): // somebody renamed or removed it: ours comes back
 		return containerName, nil
 	}
-	return "", &Refusal{Why: fmt.Sprintf("it has the containers %v and none is called %q, so it is not clear which one is the service; "+
+	return "", &IncompatibleError{Message: fmt.Sprintf("it has the containers %v and none is called %q, so it is not clear which one is the service; "+
 		"name one of them %q", names, containerName, containerName)}
 }

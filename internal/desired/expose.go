@@ -19,8 +19,8 @@ var (
 	KindRoute = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "HTTPRoute"}
 )
 
-// exposed is the child that makes a service reachable from outside.
-func exposed(owner Owner, c appsapi.Component, name string) Child {
+// exposeChild is the child that makes a service reachable from outside.
+func exposeChild(owner Owner, c appsapi.Component, name string) Child {
 	if c.Service.Expose.GatewayRef != nil {
 		return Child{ID: ID{Kind: KindRoute, Name: name}, Render: func(runtime.Object) (*Config, error) {
 			return renderRoute(owner, c, name)
@@ -134,9 +134,9 @@ func renderRoute(owner Owner, c appsapi.Component, name string) (*Config, error)
 	return newConfig(&httpRoute{kind, meta, spec}, meta)
 }
 
-// outside are the addresses of a service outside of the cluster. Whether a Gateway speaks
+// externalEndpoints are the addresses of a service outside of the cluster. Whether a Gateway speaks
 // HTTPS only its listener knows, whose name usually says so.
-func outside(e *appsapi.ExposeSettings) []appsapi.Endpoint {
+func externalEndpoints(e *appsapi.ExposeSettings) []appsapi.Endpoint {
 	scheme, path := "http", "/"
 	if e.TLS != nil || e.GatewayRef != nil && strings.HasPrefix(e.GatewayRef.SectionName, "https") {
 		scheme = "https"

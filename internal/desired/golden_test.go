@@ -23,9 +23,9 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 var shop = Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Namespace: "shop", Name: "web", UID: "11111111-2222-3333-4444-555555555555"}
 
-// golden are the cases: the spec of a service in testdata/specs, and what lives already.
+// goldenCases are the cases: the spec of a service in testdata/specs, and what lives already.
 // The contract test of package apply sends these specs too, to a real API server.
-func golden(t *testing.T) map[string]goldenCase {
+func goldenCases(t *testing.T) map[string]goldenCase {
 	t.Helper()
 	cases := map[string]goldenCase{
 		"live-count":   {live: []runtime.Object{liveDeployment("7", "", "app")}},
@@ -80,14 +80,14 @@ spec: {clusterIP: `+clusterIP+`, selector: {app: web}}`), s))
 	return s
 }
 
-// selecting is the same Deployment with another selector.
-func selecting(d *appsv1.Deployment, labels map[string]string) *appsv1.Deployment {
+// withSelector is the same Deployment with another selector.
+func withSelector(d *appsv1.Deployment, labels map[string]string) *appsv1.Deployment {
 	d.Spec.Selector.MatchLabels, d.Spec.Template.Labels = labels, labels
 	return d
 }
 
-// listening is the same Service with these ports.
-func listening(s *corev1.Service, ports ...corev1.ServicePort) *corev1.Service {
+// withServicePorts is the same Service with these ports.
+func withServicePorts(s *corev1.Service, ports ...corev1.ServicePort) *corev1.Service {
 	s.Spec.Ports = ports
 	return s
 }
@@ -107,13 +107,15 @@ func component(t *testing.T, spec string) appsapi.Component {
 	return c
 }
 
-// only is the component of an application that has one.
-func only(c appsapi.Component) Component { return For(shop, []appsapi.Component{c}, Known{})[0] }
+// singleComponent is the component of an application that has one.
+func singleComponent(c appsapi.Component) Component {
+	return Build(shop, []appsapi.Component{c}, ClusterState{})[0]
+}
 
 // render returns what would be sent, as YAML.
 func render(t *testing.T, child Child, live []runtime.Object) []byte {
 	t.Helper()
-	config, err := child.Render(find(child.ID, live))
+	config, err := child.Render(findLive(child.ID, live))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +130,7 @@ func render(t *testing.T, child Child, live []runtime.Object) []byte {
 	return out
 }
 
-func find(id ID, live []runtime.Object) runtime.Object {
+func findLive(id ID, live []runtime.Object) runtime.Object {
 	for _, obj := range live {
 		switch obj.(type) {
 		case *appsv1.Deployment:
@@ -145,10 +147,10 @@ func find(id ID, live []runtime.Object) runtime.Object {
 }
 
 func TestGolden(t *testing.T) {
-	for name, tc := range golden(t) {
+	for name, tc := range goldenCases(t) {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
-			for _, child := range only(component(t, tc.spec)).Children {
+			for _, child := range singleComponent(component(t, tc.spec)).Children {
 				got.WriteString("---\n")
 				got.Write(render(t, child, tc.live))
 			}
@@ -168,20 +170,20 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestStable renders twice: the same wish must have the same hash, or every reconcile
+// TestRenderIsDeterministic renders twice: the same wish must have the same hash, or every reconcile
 // would write.
-func TestStable(t *testing.T) {
-	for name, tc := range golden(t) {
+func TestRenderIsDeterministic(t *testing.T) {
+	for name, tc := range goldenCases(t) {
 		t.Run(name, func(t *testing.T) {
 			hash := func(i int) string {
-				child := only(component(t, tc.spec)).Children[i]
-				config, err := child.Render(find(child.ID, tc.live))
+				child := singleComponent(component(t, tc.spec)).Children[i]
+				config, err := child.Render(findLive(child.ID, tc.live))
 				if err != nil {
 					t.Fatal(err)
 				}
 				return config.Hash()
 			}
-			for i := range only(component(t, tc.spec)).Children {
+			for i := range singleComponent(component(t, tc.spec)).Children {
 				if a, b := hash(i), hash(i); a != b {
 					t.Errorf("child %d: %s, then %s", i, a, b)
 				}
@@ -190,9 +192,9 @@ func TestStable(t *testing.T) {
 	}
 }
 
-// TestLiveCountIsNotHeld scales the live Deployment: the wish stays the same.
-func TestLiveCountIsNotHeld(t *testing.T) {
-	child := only(component(t, `{image: nginx}`)).Children[0]
+// TestLiveReplicasAreNotOwned scales the live Deployment: the wish stays the same.
+func TestLiveReplicasAreNotOwned(t *testing.T) {
+	child := singleComponent(component(t, `{image: nginx}`)).Children[0]
 	three, err := child.Render(liveDeployment("3", "", "app"))
 	if err != nil {
 		t.Fatal(err)
@@ -213,9 +215,9 @@ func TestLiveCountIsNotHeld(t *testing.T) {
 	}
 }
 
-// TestConfig sends what it says it holds, and its preconditions.
-func TestConfig(t *testing.T) {
-	child := only(component(t, `{image: nginx, ports: [{port: 80}], service: {annotations: {example.com/lb: internal}}}`)).Children[1]
+// TestConfigPatch sends what it says it holds, and its preconditions.
+func TestConfigPatch(t *testing.T) {
+	child := singleComponent(component(t, `{image: nginx, ports: [{port: 80}], service: {annotations: {example.com/lb: internal}}}`)).Children[1]
 	config, err := child.Render(nil)
 	must(err)
 	labels, annotations := maps.Clone(config.Labels()), maps.Clone(config.Annotations())
@@ -238,7 +240,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestIncompatibleLiveObjects(t *testing.T) {
 	cases := map[string]struct {
 		spec string
 		live runtime.Object
@@ -249,17 +251,17 @@ func TestRefusals(t *testing.T) {
 			want: `it has the containers [nginx sidecar] and none is called "app", so it is not clear which one is the service; name one of them "app"`,
 		},
 		"a selector on a label of ours": {
-			spec: `{image: nginx}`, live: selecting(liveDeployment("1", "true", "nginx"), map[string]string{"app.kubernetes.io/instance": "release"}),
+			spec: `{image: nginx}`, live: withSelector(liveDeployment("1", "true", "nginx"), map[string]string{"app.kubernetes.io/instance": "release"}),
 			want: `its selector "app.kubernetes.io/instance=release" does not match the labels that Holdfast gives its pods ` +
 				`(app.kubernetes.io/instance=web,app.kubernetes.io/managed-by=holdfast,apps.holdfast.dev/workload=deployment-web), ` +
 				`and a selector cannot change; delete Deployment web, so that it is made anew`,
 		},
 		"a port without a name": {
-			spec: `{image: nginx, ports: [{name: http, port: 80}]}`, live: listening(liveService("true", "10.0.0.1"), corev1.ServicePort{Port: 8080, Protocol: "TCP"}),
+			spec: `{image: nginx, ports: [{name: http, port: 80}]}`, live: withServicePorts(liveService("true", "10.0.0.1"), corev1.ServicePort{Port: 8080, Protocol: "TCP"}),
 			want: "its port 8080 and port 80 of the spec need names, and different ones, to be side by side; name them, or remove port 8080 there or add it to the spec",
 		},
 		"a port of the same name": {
-			spec: `{image: nginx, ports: [{name: http, port: 80}]}`, live: listening(liveService("true", "10.0.0.1"), corev1.ServicePort{Name: "http", Port: 8080, Protocol: "TCP"}),
+			spec: `{image: nginx, ports: [{name: http, port: 80}]}`, live: withServicePorts(liveService("true", "10.0.0.1"), corev1.ServicePort{Name: "http", Port: 8080, Protocol: "TCP"}),
 			want: "its port 8080 and port 80 of the spec need names, and different ones, to be side by side; name them, or remove port 8080 there or add it to the spec",
 		},
 		"an address becomes headless": {
@@ -273,9 +275,9 @@ func TestRefusals(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			var refusal *Refusal
-			for _, child := range only(component(t, tc.spec)).Children {
-				live := find(child.ID, []runtime.Object{tc.live})
+			var refusal *IncompatibleError
+			for _, child := range singleComponent(component(t, tc.spec)).Children {
+				live := findLive(child.ID, []runtime.Object{tc.live})
 				if live == nil {
 					continue
 				}

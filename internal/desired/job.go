@@ -22,115 +22,115 @@ const (
 	defaultBackoffLimit   = 2
 	defaultActiveDeadline = 600
 
-	// specHash is how much of the hash of a job's own spec is in its name.
-	specHash = 10
-	// maxCronJob leaves room for what Kubernetes appends to the names of its Jobs.
-	maxCronJob = 52
+	// specHashLength is how much of the hash of a job's own spec is in its name.
+	specHashLength = 10
+	// maxCronJobName leaves room for what Kubernetes appends to the names of its Jobs.
+	maxCronJobName = 52
 )
 
-func (a application) job(c appsapi.Component, d *Component) {
+func (rc renderContext) buildJob(c appsapi.Component, d *Component) {
 	d.Type = appsapi.ComponentJob
-	d.Invalid = a.invalid(c, appsapi.ServerSpec{ContainerSpec: c.Job.ContainerSpec, PodSettings: c.Job.PodSettings})
-	if err := soundSchedule(c.Job.Schedule); err != nil && d.Invalid == "" {
-		d.Invalid = err.Error()
+	d.InvalidMessage = rc.validate(c, appsapi.ServerSpec{ContainerSpec: c.Job.ContainerSpec, PodSettings: c.Job.PodSettings})
+	if err := validateSchedule(c.Job.Schedule); err != nil && d.InvalidMessage == "" {
+		d.InvalidMessage = err.Error()
 	}
 	if s := c.Job.ActiveDeadlineSeconds; s != nil {
 		d.ProgressDeadlineSeconds = *s
 	}
 	if c.Job.Schedule != "" {
-		name := shortenTo(d.ResourceName, maxCronJob)
-		d.GatesNobody = true
+		name := shortenTo(d.ResourceName, maxCronJobName)
+		d.NonBlocking = true
 		d.Workload = ID{Kind: KindCronJob, Name: name}
 		d.WorkloadID = WorkloadID(KindCronJob.Kind, name)
-		d.Children = a.withFiles(c, c.Job.PodSettings, cronJob(a, c, name))
+		d.Children = rc.withFiles(c, c.Job.PodSettings, cronJob(rc, c, name))
 		return
 	}
-	d.JobSpec = ownSpec(*c.Job)
-	name := shortenTo(d.ResourceName, maxLabel-specHash-1) + "-" + d.JobSpec
+	d.JobSpecHash = jobSpecHash(*c.Job)
+	name := shortenTo(d.ResourceName, maxLabelLength-specHashLength-1) + "-" + d.JobSpecHash
 	d.Workload = ID{Kind: KindJob, Name: name}
 	d.WorkloadID = WorkloadID(KindJob.Kind, name)
-	d.Children = a.withFiles(c, c.Job.PodSettings, job(a, c, name, d.JobSpec))
+	d.Children = rc.withFiles(c, c.Job.PodSettings, job(rc, c, name, d.JobSpecHash))
 }
 
-// ownSpec is equal for equal jobs, whatever they are bound to.
-func ownSpec(j appsapi.JobComponent) string {
+// jobSpecHash is equal for equal jobs, whatever they are bound to.
+func jobSpecHash(j appsapi.JobComponent) string {
 	content, err := json.Marshal(j)
 	if err != nil {
 		panic(err) // there is nothing in it that cannot be encoded
 	}
-	return digest(content)[:specHash]
+	return digest(content)[:specHashLength]
 }
 
 // job runs once. Its name says for which spec, and what it runs is never changed: what is
 // said of the pods is sent when it is created, and as it is ever after. So neither another
 // binding nor another version of Holdfast can make the API server refuse it.
-func job(a application, c appsapi.Component, name, spec string) Child {
+func job(rc renderContext, c appsapi.Component, name, spec string) Child {
 	workload := WorkloadID(KindJob.Kind, name)
 	render := func(live runtime.Object) (*Config, error) {
-		j := batchv1ac.Job(name, a.Namespace).
-			WithLabels(workloadLabels(a.Owner, c, workload, c.Job.Image)).
+		j := batchv1ac.Job(name, rc.Namespace).
+			WithLabels(workloadLabels(rc.Owner, c, workload, c.Job.Image)).
 			WithAnnotations(map[string]string{appsapi.AnnotationJobSpec: spec}).
-			WithOwnerReferences(ownerReference(a.Owner)).
+			WithOwnerReferences(ownerReference(rc.Owner)).
 			WithSpec(batchv1ac.JobSpec().WithBackoffLimit(backoffLimit(c)).WithActiveDeadlineSeconds(activeDeadline(c)))
 		current, _ := live.(*batchv1.Job)
 		var template *corev1ac.PodTemplateSpecApplyConfiguration
 		var err error
 		if current != nil {
-			template, err = convert[corev1ac.PodTemplateSpecApplyConfiguration](current.Spec.Template)
+			template, err = toApplyConfig[corev1ac.PodTemplateSpecApplyConfiguration](current.Spec.Template)
 		} else {
-			template, err = jobTemplate(a, workload, c)
+			template, err = jobTemplate(rc, workload, c)
 		}
 		if err != nil {
 			return nil, err
 		}
-		annotate(j.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, dependencies(c))
+		annotateList(j.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, dependencies(c))
 		config, err := newConfig(j, j.ObjectMetaApplyConfiguration)
 		if err != nil {
 			return nil, err
 		}
-		if applied := appliedAs(current); applied != "" && applied != config.Hash() {
+		if applied := appliedHash(current); applied != "" && applied != config.Hash() {
 			// Made with other edges than those of the spec: they are what its pods need.
 			delete(j.Annotations, appsapi.AnnotationDependsOn)
-			annotate(j.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, dependsOn(current))
+			annotateList(j.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, dependsOnAnnotation(current))
 			if config, err = newConfig(j, j.ObjectMetaApplyConfiguration); err != nil {
 				return nil, err
 			}
 		}
-		config.carry = func() { j.Spec.WithTemplate(template) }
+		config.sendOnly = func() { j.Spec.WithTemplate(template) }
 		return config, nil
 	}
 	return Child{ID: ID{Kind: KindJob, Name: name}, Render: render}
 }
 
 // cronJob runs again and again.
-func cronJob(a application, c appsapi.Component, name string) Child {
+func cronJob(rc renderContext, c appsapi.Component, name string) Child {
 	workload := WorkloadID(KindCronJob.Kind, name)
 	render := func(runtime.Object) (*Config, error) {
-		template, err := jobTemplate(a, workload, c)
+		template, err := jobTemplate(rc, workload, c)
 		if err != nil {
 			return nil, err
 		}
-		run := batchv1ac.JobSpec().WithTemplate(template).WithBackoffLimit(backoffLimit(c)).WithActiveDeadlineSeconds(activeDeadline(c))
-		j := batchv1ac.CronJob(name, a.Namespace).
-			WithLabels(workloadLabels(a.Owner, c, workload, c.Job.Image)).
-			WithOwnerReferences(ownerReference(a.Owner)).
+		jobSpec := batchv1ac.JobSpec().WithTemplate(template).WithBackoffLimit(backoffLimit(c)).WithActiveDeadlineSeconds(activeDeadline(c))
+		j := batchv1ac.CronJob(name, rc.Namespace).
+			WithLabels(workloadLabels(rc.Owner, c, workload, c.Job.Image)).
+			WithOwnerReferences(ownerReference(rc.Owner)).
 			WithSpec(batchv1ac.CronJobSpec().WithSchedule(c.Job.Schedule).
 				// One that takes too long must not meet the next.
 				WithConcurrencyPolicy(batchv1.ForbidConcurrent).
-				WithJobTemplate(batchv1ac.JobTemplateSpec().WithSpec(run)))
-		annotate(j.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, dependencies(c))
-		g, undo := gateOfCronJob(j.Spec)
-		return gatedConfig(j, j.ObjectMetaApplyConfiguration, run, g, undo)
+				WithJobTemplate(batchv1ac.JobTemplateSpec().WithSpec(jobSpec)))
+		annotateList(j.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, dependencies(c))
+		hold, undo := cronJobPodHold(j.Spec)
+		return newHoldableConfig(j, j.ObjectMetaApplyConfiguration, jobSpec, hold, undo)
 	}
 	return Child{ID: ID{Kind: KindCronJob, Name: name}, Render: render}
 }
 
 // jobTemplate is the template of the pods of a job. A failed pod stays, so that one can
 // see why.
-func jobTemplate(a application, workload string, c appsapi.Component) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+func jobTemplate(rc renderContext, workload string, c appsapi.Component) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
 	pod := appsapi.ServerSpec{ContainerSpec: c.Job.ContainerSpec, PodSettings: c.Job.PodSettings}
 	pod.Scheduling.Spread = appsapi.SpreadNone
-	template, err := podTemplate(a, c, workload, containerName, pod, nil)
+	template, err := podTemplate(rc, c, workload, containerName, pod, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -153,8 +153,8 @@ func activeDeadline(c appsapi.Component) int64 {
 	return defaultActiveDeadline
 }
 
-// appliedAs is the hash of the configuration that made a Job what it is, if it is known.
-func appliedAs(current *batchv1.Job) string {
+// appliedHash is the hash of the configuration that made a Job what it is, if it is known.
+func appliedHash(current *batchv1.Job) string {
 	if current == nil {
 		return ""
 	}

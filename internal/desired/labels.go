@@ -10,7 +10,7 @@ import (
 // childLabels are those of a child.
 func childLabels(owner Owner, c appsapi.Component) map[string]string {
 	return map[string]string{
-		appsapi.LabelName:      strings.ToLower(string(typeOf(c))),
+		appsapi.LabelName:      strings.ToLower(string(componentType(c))),
 		appsapi.LabelInstance:  owner.Name,
 		appsapi.LabelComponent: c.Name,
 		appsapi.LabelPartOf:    owner.Name,
@@ -31,8 +31,8 @@ func workloadLabels(owner Owner, c appsapi.Component, workload, image string) ma
 	return l
 }
 
-// selector finds the pods of a workload and of nothing else.
-func selector(workload string) map[string]string {
+// podSelector finds the pods of a workload and of nothing else.
+func podSelector(workload string) map[string]string {
 	return map[string]string{
 		appsapi.LabelManagedBy: appsapi.ManagedBy,
 		appsapi.LabelWorkload:  workload,

@@ -14,10 +14,10 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
 
-// WithServers adds to databases what they are run with, and leaves everything else as it is. Every line of
+// ExpandDatabases adds to databases what they are run with, and leaves everything else as it is. Every line of
 // it is part of the pod: changing one restarts the database of everybody who upgrades the operator.
-func WithServers(components []appsapi.Component) []appsapi.Component {
-	if !haveDatabase(components) {
+func ExpandDatabases(components []appsapi.Component) []appsapi.Component {
+	if !hasDatabase(components) {
 		return components
 	}
 	out := slices.Clone(components)
@@ -29,25 +29,25 @@ func WithServers(components []appsapi.Component) []appsapi.Component {
 		if db.Image == "" {
 			db.Image = "mariadb:" + db.Version
 		}
-		out[i].Database, out[i].Stateful = &db, mariaDB(&db)
+		out[i].Database, out[i].Stateful = &db, mariaDBComponent(&db)
 	}
 	return out
 }
 
-// haveDatabase says whether one of them is a database; most applications have none, and pay nothing for them.
-func haveDatabase(components []appsapi.Component) bool {
+// hasDatabase says whether one of them is a database; most applications have none, and pay nothing for them.
+func hasDatabase(components []appsapi.Component) bool {
 	return slices.ContainsFunc(components, func(c appsapi.Component) bool { return c.Database != nil })
 }
 
-// mariaDB is the official image, in a pod that may do as little as possible.
-func mariaDB(db *appsapi.DatabaseComponent) *appsapi.StatefulComponent {
+// mariaDBComponent is the official image, in a pod that may do as little as possible.
+func mariaDBComponent(db *appsapi.DatabaseComponent) *appsapi.StatefulComponent {
 	s := appsapi.StatefulComponent{
 		Storage: []appsapi.StorageSpec{{
 			Name: "data", MountPath: "/var/lib/mysql", ClassName: db.Storage.ClassName,
 			AccessMode: db.Storage.AccessMode, Size: db.Storage.Size,
 		}},
 	}
-	s.Image, s.Resources, s.Scheduling = db.Image, promised(db.Resources), db.Scheduling
+	s.Image, s.Resources, s.Scheduling = db.Image, withDefaultRequests(db.Resources), db.Scheduling
 	s.Update.RestartedAt = db.Update.RestartedAt
 	s.Args = serverArgs(db)
 	s.Env = serverEnv(db)
@@ -61,7 +61,7 @@ func mariaDB(db *appsapi.DatabaseComponent) *appsapi.StatefulComponent {
 	}
 	s.Ports = []appsapi.Port{{Name: "mysql", Port: mariadb.Port, Protocol: corev1.ProtocolTCP}}
 	s.Replicas = new(int32(1)) // more would be databases that know nothing of each other
-	s.Probes = appsapi.Probes{Startup: started(), Readiness: listens(), Liveness: answers()}
+	s.Probes = appsapi.Probes{Startup: mariaDBStartupProbe(), Readiness: mariaDBReadinessProbe(), Liveness: mariaDBLivenessProbe()}
 	// InnoDB has to write out what it has in memory. A server that is killed instead recovers
 	// at its next start, and the next major version may refuse to start at all.
 	s.TerminationGracePeriodSeconds = new(int32(600))
@@ -73,13 +73,13 @@ func mariaDB(db *appsapi.DatabaseComponent) *appsapi.StatefulComponent {
 	return &s
 }
 
-// atLeast is what a server is promised of what nobody says anything about. Without, it would get a fiftieth of what others get
+// defaultServerRequests is what a server is promised of what nobody says anything about. Without, it would get a fiftieth of what others get
 // of a busy node, those who use it would wait for seconds, and it would be the first to be killed when memory runs out.
-var atLeast = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("256Mi")}
+var defaultServerRequests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("256Mi")}
 
-// promised are the resources of a server. Whoever has a limit alone is promised just that, by Kubernetes.
-func promised(r corev1.ResourceRequirements) corev1.ResourceRequirements {
-	requests := maps.Clone(atLeast)
+// withDefaultRequests are the resources of a server. Whoever has a limit alone is promised just that, by Kubernetes.
+func withDefaultRequests(r corev1.ResourceRequirements) corev1.ResourceRequirements {
+	requests := maps.Clone(defaultServerRequests)
 	for name := range r.Limits {
 		delete(requests, name)
 	}
@@ -113,7 +113,7 @@ func serverArgs(db *appsapi.DatabaseComponent) []string {
 // serverEnv is read once, while the volume is empty, apart from the last one.
 func serverEnv(db *appsapi.DatabaseComponent) []corev1.EnvVar {
 	suffix := "_HASH_FILE"
-	if !knowsHashes(db) {
+	if !supportsPasswordHash(db) {
 		suffix = "_FILE"
 	}
 	return []corev1.EnvVar{
@@ -137,34 +137,34 @@ func credentialPath(file string) string { return path.Join(appsapi.CredentialsPa
 func serverCredentials(db *appsapi.DatabaseComponent) []appsapi.Credential {
 	root := appsapi.Credential{Key: mariadb.KeyRootPassword, SecretRef: db.RootPasswordSecretRef, Value: db.RootPassword, File: rootFile}
 	user := appsapi.Credential{Key: mariadb.KeyPassword, SecretRef: db.PasswordSecretRef, File: userFile}
-	root.Hashed = knowsHashes(db)
+	root.Hashed = supportsPasswordHash(db)
 	user.Hashed = root.Hashed
 	return []appsapi.Credential{root, user}
 }
 
-// firstWithHashes are the first images of each series that take the hash of a password; those
+// firstPatchWithPasswordHash are the first images of each series that take the hash of a password; those
 // that are not named do from the beginning. Older ones get the password itself, in a file.
-var firstWithHashes = map[string]int{"10.3": 36, "10.4": 26, "10.5": 17, "10.6": 10, "10.7": 6, "10.8": 5, "10.9": 3}
+var firstPatchWithPasswordHash = map[string]int{"10.3": 36, "10.4": 26, "10.5": 17, "10.6": 10, "10.7": 6, "10.8": 5, "10.9": 3}
 
-func knowsHashes(db *appsapi.DatabaseComponent) bool {
+func supportsPasswordHash(db *appsapi.DatabaseComponent) bool {
 	v, err := mariadb.ImageVersion(db.Image, db.Version)
 	if err != nil {
 		return true // who uses an image of his own can be expected to use a recent one
 	}
-	first, known := firstWithHashes[v.Series()]
+	first, known := firstPatchWithPasswordHash[v.Series()]
 	switch {
 	case !known:
 		return v.Major > 10 || v.Major == 10 && v.Minor > 9
-	case !v.Exact:
+	case !v.HasPatch:
 		return true // a tag without the third number is that of the newest
 	}
 	return v.Patch >= first
 }
 
-// listens holds when the port is open: while the image sets up an empty volume or upgrades
+// mariaDBReadinessProbe holds when the port is open: while the image sets up an empty volume or upgrades
 // tables, its server listens on a socket only. A full server listens, and stays ready. The port is
 // looked up, not tried: a connection that says nothing is a line in the server's log each time.
-func listens() *corev1.Probe {
+func mariaDBReadinessProbe() *corev1.Probe {
 	const script = `cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qE ':0CEA 0+:0000 0A'` // 3306, listening
 	return &corev1.Probe{
 		ProbeHandler:   corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", script}}},
@@ -173,19 +173,19 @@ func listens() *corev1.Probe {
 	}
 }
 
-// started gives the first start, an upgrade and the recovery after a crash an hour: a server that
+// mariaDBStartupProbe gives the first start, an upgrade and the recovery after a crash an hour: a server that
 // is killed meanwhile begins again, or has half a database.
-func started() *corev1.Probe {
-	p := listens()
+func mariaDBStartupProbe() *corev1.Probe {
+	p := mariaDBReadinessProbe()
 	p.PeriodSeconds, p.FailureThreshold = 2, 1800
 	return p
 }
 
-// answers fails when the server hangs: it accepts connections, and says nothing for five seconds,
+// mariaDBLivenessProbe fails when the server hangs: it accepts connections, and says nothing for five seconds,
 // six times in a row. Any answer will do, that it is full or that the password is wrong, too. It
 // uses the account that the image makes for that, so that the log has no line each time. An image
 // without a client cannot be asked, and is left alone.
-func answers() *corev1.Probe {
+func mariaDBLivenessProbe() *corev1.Probe {
 	const script = `f=/var/lib/mysql/.my-healthcheck.cnf
 [ -r $f ] && set -- --defaults-extra-file=$f
 for c in mariadb mysql; do

@@ -8,11 +8,11 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// maxLabel is the length of a DNS label and of the value of a label.
-const maxLabel = 63
+// maxLabelLength is the length of a DNS label and of the value of a label.
+const maxLabelLength = 63
 
-// Name is the name of the children of a component.
-func Name(owner Owner, c appsapi.Component) string {
+// ResourceName is the name of the children of a component.
+func ResourceName(owner Owner, c appsapi.Component) string {
 	if c.ResourceName != "" {
 		return c.ResourceName
 	}
@@ -27,14 +27,14 @@ func WorkloadID(kind, name string) string {
 
 // shorten keeps a name within a label; a long one ends in a hash of the whole, so that
 // two long names stay two.
-func shorten(name string) string { return shortenTo(name, maxLabel) }
+func shorten(name string) string { return shortenTo(name, maxLabelLength) }
 
-func shortenTo(name string, most int) string {
-	if len(name) <= most {
+func shortenTo(name string, maxLength int) string {
+	if len(name) <= maxLength {
 		return name
 	}
 	const hash = 10
-	return strings.TrimRight(name[:most-hash-1], "-.") + "-" + digest([]byte(name))[:hash]
+	return strings.TrimRight(name[:maxLength-hash-1], "-.") + "-" + digest([]byte(name))[:hash]
 }
 
 func digest(content []byte) string {

@@ -10,7 +10,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-func TestName(t *testing.T) {
+func TestResourceName(t *testing.T) {
 	long := strings.Repeat("a", 60)
 	cases := map[string]struct {
 		component appsapi.Component
@@ -22,7 +22,7 @@ func TestName(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := Name(shop, tc.component)
+			got := ResourceName(shop, tc.component)
 			if got != tc.want || len(got) > 63 {
 				t.Errorf("got %q (%d), want %q", got, len(got), tc.want)
 			}
@@ -51,8 +51,8 @@ func TestImageVersion(t *testing.T) {
 	}
 }
 
-func TestFor(t *testing.T) {
-	c := only(component(t, `{image: nginx, ports: [
+func TestBuild(t *testing.T) {
+	c := singleComponent(component(t, `{image: nginx, ports: [
 		{port: 80}, {name: https, port: 443}, {name: db, port: 5432}, {name: dns, port: 53, protocol: UDP}, {name: http-admin, port: 81}],
 		update: {progressDeadlineSeconds: 60}}`))
 	want := []appsapi.Endpoint{
@@ -69,19 +69,19 @@ func TestFor(t *testing.T) {
 	if want := "app.kubernetes.io/managed-by=holdfast,apps.holdfast.dev/workload=deployment-web"; c.Selector() != want {
 		t.Errorf("got %q, want %q", c.Selector(), want)
 	}
-	bare := only(component(t, `{image: nginx}`))
+	bare := singleComponent(component(t, `{image: nginx}`))
 	if len(bare.Children) != 1 {
 		t.Errorf("without ports it has %d children", len(bare.Children))
 	}
 	if diff := cmp.Diff(ID{Kind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Name: "web"}, bare.Workload); diff != "" {
 		t.Error(diff)
 	}
-	if https := endpoint("shop", "web", appsapi.Port{Port: 443}); https.URL != "https://web.shop.svc:443" {
+	if https := clusterEndpoint("shop", "web", appsapi.Port{Port: 443}); https.URL != "https://web.shop.svc:443" {
 		t.Errorf("got %v", https)
 	}
 }
 
-func TestContainerOfOurs(t *testing.T) {
+func TestMainContainerName(t *testing.T) {
 	cases := map[string]struct {
 		live *appsv1.Deployment
 		want string
@@ -90,14 +90,14 @@ func TestContainerOfOurs(t *testing.T) {
 		"ours":                       {liveDeployment("1", "", "app", "sidecar"), "app"},
 		"taken over":                 {liveDeployment("1", "", "nginx", "sidecar"), "nginx"},
 		"being taken over":           {liveDeployment("1", "true", "nginx"), "nginx"},
-		"somebody renamed ours":      {renamed(liveDeployment("1", "", "x")), "app"},
+		"somebody renamed ours":      {withoutContainerAnnotation(liveDeployment("1", "", "x")), "app"},
 		"somebody emptied the list":  {liveDeployment("1", "true"), "app"},
 		"a new one called like ours": {liveDeployment("1", "", "nginx", "app"), "nginx"},
-		"our annotation on our own":  {selecting(liveDeployment("1", "", "nginx", "app"), selector("deployment-web")), "app"},
+		"our annotation on our own":  {withSelector(liveDeployment("1", "", "nginx", "app"), podSelector("deployment-web")), "app"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := ourContainer(tc.live, "deployment-web")
+			got, err := mainContainerName(tc.live, "deployment-web")
 			if err != nil || got != tc.want {
 				t.Errorf("got %q, %v, want %q", got, err, tc.want)
 			}
@@ -105,7 +105,7 @@ func TestContainerOfOurs(t *testing.T) {
 	}
 }
 
-func renamed(d *appsv1.Deployment) *appsv1.Deployment {
+func withoutContainerAnnotation(d *appsv1.Deployment) *appsv1.Deployment {
 	delete(d.Annotations, appsapi.AnnotationContainer)
 	return d
 }

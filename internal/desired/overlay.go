@@ -22,9 +22,9 @@ import (
 // and then the result is held against what Holdfast promises of every pod. What of it is
 // not said on purpose, a directive of the patch can still take away.
 
-// overlaid merges the overlay of the spec into the template of pods. Those of a StatefulSet
+// applyOverlay merges the overlay of the spec into the template of pods. Those of a StatefulSet
 // have volumes that are not in the template.
-func overlaid(template *corev1ac.PodTemplateSpecApplyConfiguration, main string, p appsapi.PodSettings, storage []string) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+func applyOverlay(template *corev1ac.PodTemplateSpecApplyConfiguration, main string, p appsapi.PodSettings, storage []string) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
 	if p.PodTemplateOverlay == nil || len(p.PodTemplateOverlay.Raw) == 0 {
 		return template, nil
 	}
@@ -32,8 +32,8 @@ func overlaid(template *corev1ac.PodTemplateSpecApplyConfiguration, main string,
 	if err := json.Unmarshal(p.PodTemplateOverlay.Raw, &overlay); err != nil {
 		return nil, fmt.Errorf("podTemplateOverlay: %w", err)
 	}
-	if at := forbidden("", overlay["spec"]); at != "" {
-		return nil, fmt.Errorf("podTemplateOverlay sets spec%s, which it may not: security and serviceAccountName say what pods may do; remove it", at)
+	if forbiddenPath := forbiddenField("", overlay["spec"]); forbiddenPath != "" {
+		return nil, fmt.Errorf("podTemplateOverlay sets spec%s, which it may not: security and serviceAccountName say what pods may do; remove it", forbiddenPath)
 	}
 	before, err := json.Marshal(template)
 	if err != nil {
@@ -41,52 +41,52 @@ func overlaid(template *corev1ac.PodTemplateSpecApplyConfiguration, main string,
 	}
 	after, err := strategicpatch.StrategicMergePatch(before, p.PodTemplateOverlay.Raw, corev1.PodTemplateSpec{})
 	if err != nil {
-		return nil, unmerged(err)
+		return nil, overlayMergeError(err)
 	}
-	var was, is corev1.PodTemplateSpec
-	strict, err := kjson.UnmarshalStrict(after, &is)
+	var original, merged corev1.PodTemplateSpec
+	strict, err := kjson.UnmarshalStrict(after, &merged)
 	if err = errors.Join(append(strict, err)...); err != nil {
-		return nil, misfit(err)
+		return nil, overlayTypeError(err)
 	}
-	if err := json.Unmarshal(before, &was); err != nil {
+	if err := json.Unmarshal(before, &original); err != nil {
 		return nil, err
 	}
-	if err := keeps(&was, &is, main); err != nil {
+	if err := validateProtected(&original, &merged, main); err != nil {
 		return nil, err
 	}
-	if err := soundSpec(&is.Spec, main, storage); err != nil {
+	if err := validatePodSpec(&merged.Spec, main, storage); err != nil {
 		return nil, err
 	}
 	out := &corev1ac.PodTemplateSpecApplyConfiguration{}
 	if err := json.Unmarshal(after, out); err != nil {
 		return nil, err
 	}
-	return secured(out, main, p.Security)
+	return withSecurityDefaults(out, main, p.Security)
 }
 
-// unmerged says why an overlay cannot be merged. What the library says prints maps of Go.
-func unmerged(err error) error {
-	said := err.Error()
-	if _, key, ok := strings.Cut(said, "does not contain declared merge key: "); ok {
+// overlayMergeError says why an overlay cannot be merged. What the library says prints maps of Go.
+func overlayMergeError(err error) error {
+	text := err.Error()
+	if _, key, ok := strings.Cut(text, "does not contain declared merge key: "); ok {
 		return fmt.Errorf("podTemplateOverlay cannot be merged: an entry of a list has no %s, by which it is found; say it, for example {name: proxy, image: ...}", key)
 	}
-	if said, _, ok := strings.Cut(said, " in map: "); ok {
-		return fmt.Errorf("podTemplateOverlay cannot be merged: %s; $patch is replace, merge or delete", said)
+	if text, _, ok := strings.Cut(text, " in map: "); ok {
+		return fmt.Errorf("podTemplateOverlay cannot be merged: %s; $patch is replace, merge or delete", text)
 	}
 	return fmt.Errorf("podTemplateOverlay cannot be merged: %w; it has the form of a pod template, {metadata: {...}, spec: {...}}", err)
 }
 
-// misfit says what of a merged template is not part of one.
-func misfit(err error) error {
+// overlayTypeError says what of a merged template is not part of one.
+func overlayTypeError(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		return fmt.Errorf("podTemplateOverlay is not part of a pod template: %s is a %s and has to be a %s; correct it", wrong.Field, wrong.Value, typeName(wrong.Type))
+		return fmt.Errorf("podTemplateOverlay is not part of a pod template: %s is a %s and has to be a %s; correct it", wrong.Field, wrong.Value, yamlTypeName(wrong.Type))
 	}
 	return fmt.Errorf("podTemplateOverlay is not part of a pod template: %w", err)
 }
 
-// typeName is what a type of Go is called in YAML.
-func typeName(t reflect.Type) string {
+// yamlTypeName is what a type of Go is called in YAML.
+func yamlTypeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Slice, reflect.Array:
 		return "list"
@@ -98,13 +98,13 @@ func typeName(t reflect.Type) string {
 	return "number"
 }
 
-// forbidden is the path of the first field that an overlay may not set, in a fixed order.
-func forbidden(field string, value any) string {
+// forbiddenField is the path of the first field that an overlay may not set, in a fixed order.
+func forbiddenField(field string, value any) string {
 	switch v := value.(type) {
 	case []any:
 		for i, e := range v {
-			if at := forbidden(field, e); at != "" {
-				return fmt.Sprintf("[%d]%s", i, at)
+			if below := forbiddenField(field, e); below != "" {
+				return fmt.Sprintf("[%d]%s", i, below)
 			}
 		}
 	case map[string]any:
@@ -121,57 +121,57 @@ func forbidden(field string, value any) string {
 				k == "automountServiceAccountToken" || strings.HasPrefix(k, "host") {
 				return "." + k
 			}
-			if at := forbidden(k, v[k]); at != "" {
-				return "." + k + at
+			if below := forbiddenField(k, v[k]); below != "" {
+				return "." + k + below
 			}
 		}
 	}
 	return ""
 }
 
-// keeps says what of ours got lost in the merge, which only directives can do.
-func keeps(was, is *corev1.PodTemplateSpec, main string) error {
-	lost := func(what string) error {
+// validateProtected says what of ours got lost in the merge, which only directives can do.
+func validateProtected(original, merged *corev1.PodTemplateSpec, main string) error {
+	changedError := func(what string) error {
 		return fmt.Errorf("podTemplateOverlay takes away or changes %s, which Holdfast sets; leave it as it is", what)
 	}
-	for k, v := range was.Labels {
-		if is.Labels[k] != v {
-			return lost("the label " + k)
+	for k, v := range original.Labels {
+		if merged.Labels[k] != v {
+			return changedError("the label " + k)
 		}
 	}
-	for k, v := range was.Annotations {
-		if strings.HasPrefix(k, "apps.holdfast.dev/") && is.Annotations[k] != v {
-			return lost("the annotation " + k)
+	for k, v := range original.Annotations {
+		if strings.HasPrefix(k, "apps.holdfast.dev/") && merged.Annotations[k] != v {
+			return changedError("the annotation " + k)
 		}
 	}
-	for k := range is.Annotations {
-		if _, ours := was.Annotations[k]; strings.HasPrefix(k, "apps.holdfast.dev/") && !ours {
-			return lost("the annotation " + k)
+	for k := range merged.Annotations {
+		if _, ours := original.Annotations[k]; strings.HasPrefix(k, "apps.holdfast.dev/") && !ours {
+			return changedError("the annotation " + k)
 		}
 	}
-	if !equality.Semantic.DeepEqual(was.Spec.SecurityContext, is.Spec.SecurityContext) {
-		return lost("spec.securityContext")
+	if !equality.Semantic.DeepEqual(original.Spec.SecurityContext, merged.Spec.SecurityContext) {
+		return changedError("spec.securityContext")
 	}
-	if was.Spec.ServiceAccountName != is.Spec.ServiceAccountName ||
-		!equality.Semantic.DeepEqual(was.Spec.AutomountServiceAccountToken, is.Spec.AutomountServiceAccountToken) {
-		return lost("spec.serviceAccountName or spec.automountServiceAccountToken")
+	if original.Spec.ServiceAccountName != merged.Spec.ServiceAccountName ||
+		!equality.Semantic.DeepEqual(original.Spec.AutomountServiceAccountToken, merged.Spec.AutomountServiceAccountToken) {
+		return changedError("spec.serviceAccountName or spec.automountServiceAccountToken")
 	}
 	named := func(c corev1.Container) bool { return c.Name == main }
-	i, j := slices.IndexFunc(was.Spec.Containers, named), slices.IndexFunc(is.Spec.Containers, named)
+	i, j := slices.IndexFunc(original.Spec.Containers, named), slices.IndexFunc(merged.Spec.Containers, named)
 	if j < 0 {
-		return lost(fmt.Sprintf("the container %q", main))
+		return changedError(fmt.Sprintf("the container %q", main))
 	}
-	if !equality.Semantic.DeepEqual(was.Spec.Containers[i].SecurityContext, is.Spec.Containers[j].SecurityContext) {
-		return lost(fmt.Sprintf("the securityContext of the container %q", main))
+	if !equality.Semantic.DeepEqual(original.Spec.Containers[i].SecurityContext, merged.Spec.Containers[j].SecurityContext) {
+		return changedError(fmt.Sprintf("the securityContext of the container %q", main))
 	}
 	return nil
 }
 
-// soundSpec is what is wrong with the containers of a pod after the merge. Those of the
+// validatePodSpec is what is wrong with the containers of a pod after the merge. Those of the
 // overlay are told from ours.
-func soundSpec(pod *corev1.PodSpec, main string, storage []string) error {
+func validatePodSpec(pod *corev1.PodSpec, main string, storage []string) error {
 	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
-		if err := soundContainer(&c); err != nil {
+		if err := validateContainer(&c); err != nil {
 			if c.Name != main {
 				err = fmt.Errorf("podTemplateOverlay: container %q: %w", c.Name, err)
 			}
@@ -192,10 +192,10 @@ func soundSpec(pod *corev1.PodSpec, main string, storage []string) error {
 	return nil
 }
 
-// secured gives every container that the overlay brought what the level of security asks
+// withSecurityDefaults gives every container that the overlay brought what the level of security asks
 // of containers, and writes down defaults as everywhere.
-func secured(template *corev1ac.PodTemplateSpecApplyConfiguration, main string, s appsapi.SecuritySettings) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
-	context, err := convert[corev1ac.SecurityContextApplyConfiguration](containerSecurity(appsapi.SecuritySettings{Level: s.Level}))
+func withSecurityDefaults(template *corev1ac.PodTemplateSpecApplyConfiguration, main string, s appsapi.SecuritySettings) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+	securityContext, err := toApplyConfig[corev1ac.SecurityContextApplyConfiguration](containerSecurityContext(appsapi.SecuritySettings{Level: s.Level}))
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func secured(template *corev1ac.PodTemplateSpecApplyConfiguration, main string, 
 		for i := range list {
 			c := &list[i]
 			if c.SecurityContext == nil && (c.Name == nil || *c.Name != main) {
-				c.SecurityContext = context
+				c.SecurityContext = securityContext
 			}
 			for j := range c.Env {
 				if from := c.Env[j].ValueFrom; from != nil && from.FieldRef != nil && from.FieldRef.APIVersion == nil {

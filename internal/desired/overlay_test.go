@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestInvalid are specs that the API server takes and no pods can be made of.
-func TestInvalid(t *testing.T) {
+// TestInvalidPodSettings are specs that the API server takes and no pods can be made of.
+func TestInvalidPodSettings(t *testing.T) {
 	overlay := func(text string) string { return "{image: a, podTemplateOverlay: " + text + "}" }
 	for spec, want := range map[string]string{
 		`{image: a}`: "",
@@ -37,7 +37,7 @@ func TestInvalid(t *testing.T) {
 		overlay(`{metadata: {annotations: {apps.holdfast.dev/restarted-at: now}}}`):                        "podTemplateOverlay takes away or changes the annotation apps.holdfast.dev/restarted-at",
 	} {
 		t.Run(spec, func(t *testing.T) {
-			got := only(component(t, spec)).Invalid
+			got := singleComponent(component(t, spec)).InvalidMessage
 			if !strings.HasPrefix(got, want) || got != "" && want == "" {
 				t.Errorf("got %q, want %q", got, want)
 			}
@@ -45,21 +45,21 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestOverlayOfStateful: its volumes are the StatefulSet's, so the template does not have
+// TestOverlayOfStatefulComponent: its volumes are the StatefulSet's, so the template does not have
 // them, and a container beside the main one may use them as well.
-func TestOverlayOfStateful(t *testing.T) {
+func TestOverlayOfStatefulComponent(t *testing.T) {
 	for overlay, want := range map[string]string{
 		`{spec: {dnsPolicy: Default}}`: "",
 		`{spec: {containers: [{name: backup, image: b, volumeMounts: [{name: data, mountPath: /data}]}]}}`: "",
 		`{spec: {containers: [{name: backup, image: b, volumeMounts: [{name: dta, mountPath: /data}]}]}}`:  `podTemplateOverlay: container "backup" mounts volume "dta", which does not exist`,
 	} {
 		spec := `[{name: db, stateful: {image: a, storage: [{name: data, mountPath: /data, size: 1Gi}], podTemplateOverlay: ` + overlay + `}}]`
-		got := only(components(t, spec)[0])
-		if _, err := got.Children[0].Render(nil); err != nil && got.Invalid == "" {
-			got.Invalid = err.Error()
+		got := singleComponent(components(t, spec)[0])
+		if _, err := got.Children[0].Render(nil); err != nil && got.InvalidMessage == "" {
+			got.InvalidMessage = err.Error()
 		}
-		if !strings.HasPrefix(got.Invalid, want) || got.Invalid != "" && want == "" {
-			t.Errorf("%s: got %q, want %q", overlay, got.Invalid, want)
+		if !strings.HasPrefix(got.InvalidMessage, want) || got.InvalidMessage != "" && want == "" {
+			t.Errorf("%s: got %q, want %q", overlay, got.InvalidMessage, want)
 		}
 	}
 }

@@ -12,26 +12,26 @@ import (
 
 // podTemplate is the template of the pods of a component. Nothing in it may change by
 // itself: not the UID of the owner, not the name of the component.
-func podTemplate(a application, of appsapi.Component, workload, name string, c appsapi.ServerSpec, consumed []record) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
-	given := a.bindings(of)
-	if of.Stateful != nil {
-		given = append(given, credentials(of.Stateful, a.name(of))...)
-		if of.Database != nil {
-			given = append(given, schemaEnv(of.Database)...)
+func podTemplate(rc renderContext, component appsapi.Component, workload, name string, c appsapi.ServerSpec, refs []refRecord) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+	extraEnv := rc.bindingEnv(component)
+	if component.Stateful != nil {
+		extraEnv = append(extraEnv, credentialEnv(component.Stateful, rc.resourceName(component))...)
+		if component.Database != nil {
+			extraEnv = append(extraEnv, schemaEnv(component.Database)...)
 		}
 		if c.PreStopSleepSeconds == nil {
 			c.PreStopSleepSeconds = new(int32(0)) // nobody takes over before it has ended
 		}
 		if c.TerminationGracePeriodSeconds == nil {
-			c.TerminationGracePeriodSeconds = new(int32(statefulGrace))
+			c.TerminationGracePeriodSeconds = new(int32(statefulGracePeriod))
 		}
 	}
-	c.Env = withBindings(given, c.Env)
+	c.Env = mergeBindingEnv(extraEnv, c.Env)
 	main, err := container(name, c)
 	if err != nil {
 		return nil, err
 	}
-	spec := corev1ac.PodSpec().WithSecurityContext(podSecurity(c.Security)).
+	spec := corev1ac.PodSpec().WithSecurityContext(podSecurityContext(c.Security)).
 		// The API is not the application's business unless it says so.
 		WithAutomountServiceAccountToken(c.ServiceAccountName != "").
 		// Variables of the kind DB_PORT=tcp://... that appear with every Service of the
@@ -48,21 +48,21 @@ func podTemplate(a application, of appsapi.Component, workload, name string, c a
 	if s := c.TerminationGracePeriodSeconds; s != nil {
 		spec.WithTerminationGracePeriodSeconds(int64(*s))
 	}
-	if err := schedule(spec, workload, c.Scheduling); err != nil {
+	if err := applyScheduling(spec, workload, c.Scheduling); err != nil {
 		return nil, err
 	}
 	var storage []string
-	if of.Stateful != nil {
-		storage = withStorage(spec, main, of.Stateful)
-		mountCredentials(spec, main, of.Stateful, a.name(of))
+	if component.Stateful != nil {
+		storage = mountStorage(spec, main, component.Stateful)
+		mountCredentials(spec, main, component.Stateful, rc.resourceName(component))
 	}
 	mountVolumes(spec, main, c.Volumes)
-	mountFiles(spec, main, a.name(of), c.Config)
-	if of.Database != nil {
-		a.resetCredentials(spec, main, of)
+	mountFiles(spec, main, rc.resourceName(component), c.Config)
+	if component.Database != nil {
+		rc.addCredentialReset(spec, main, component)
 	}
 	spec.WithContainers(main)
-	annotations := map[string]string{appsapi.AnnotationConfig: configHash(consumed)}
+	annotations := map[string]string{appsapi.AnnotationConfig: configHash(refs)}
 	for k, v := range c.PodAnnotations {
 		annotations[k] = string(v)
 	}
@@ -73,19 +73,19 @@ func podTemplate(a application, of appsapi.Component, workload, name string, c a
 	for k, v := range c.PodLabels {
 		labels[k] = string(v)
 	}
-	maps.Copy(labels, selector(workload))
-	labels[appsapi.LabelInstance] = a.Name
+	maps.Copy(labels, podSelector(workload))
+	labels[appsapi.LabelInstance] = rc.Name
 	template := corev1ac.PodTemplateSpec().WithLabels(labels).WithAnnotations(annotations).WithSpec(spec)
-	return overlaid(template, name, c.PodSettings, storage)
+	return applyOverlay(template, name, c.PodSettings, storage)
 }
 
-// schedule says on which nodes pods run.
-func schedule(pod *corev1ac.PodSpecApplyConfiguration, workload string, s appsapi.SchedulingSettings) error {
+// applyScheduling says on which nodes pods run.
+func applyScheduling(pod *corev1ac.PodSpecApplyConfiguration, workload string, s appsapi.SchedulingSettings) error {
 	for k, v := range s.NodeSelector {
 		pod.WithNodeSelector(map[string]string{k: string(v)})
 	}
 	for _, t := range s.Tolerations {
-		toleration, err := convert[corev1ac.TolerationApplyConfiguration](t)
+		toleration, err := toApplyConfig[corev1ac.TolerationApplyConfiguration](t)
 		if err != nil {
 			return err
 		}
@@ -95,24 +95,24 @@ func schedule(pod *corev1ac.PodSpecApplyConfiguration, workload string, s appsap
 		pod.WithPriorityClassName(s.PriorityClassName)
 	}
 	if s.Spread != appsapi.SpreadNone {
-		pod.WithTopologySpreadConstraints(spread(workload, s.Spread)...)
+		pod.WithTopologySpreadConstraints(spreadConstraints(workload, s.Spread)...)
 	}
 	return nil
 }
 
-// spread puts the pods of one revision on different nodes and zones where there is a
+// spreadConstraints puts the pods of one revision on different nodes and zones where there is a
 // choice. Only Hard keeps one from running, and never for the sake of zones: a node
 // without one would get no pod at all.
-func spread(workload string, s appsapi.Spread) []*corev1ac.TopologySpreadConstraintApplyConfiguration {
+func spreadConstraints(workload string, s appsapi.Spread) []*corev1ac.TopologySpreadConstraintApplyConfiguration {
 	var out []*corev1ac.TopologySpreadConstraintApplyConfiguration
 	for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
-		otherwise := corev1.ScheduleAnyway
+		whenUnsatisfiable := corev1.ScheduleAnyway
 		if s == appsapi.SpreadHard && key == corev1.LabelHostname {
-			otherwise = corev1.DoNotSchedule
+			whenUnsatisfiable = corev1.DoNotSchedule
 		}
 		out = append(out, corev1ac.TopologySpreadConstraint().
-			WithMaxSkew(1).WithTopologyKey(key).WithWhenUnsatisfiable(otherwise).
-			WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(selector(workload))).
+			WithMaxSkew(1).WithTopologyKey(key).WithWhenUnsatisfiable(whenUnsatisfiable).
+			WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(podSelector(workload))).
 			WithMatchLabelKeys("pod-template-hash"))
 	}
 	return out

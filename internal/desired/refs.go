@@ -29,21 +29,21 @@ const (
 	RefSecret    = "Secret"
 )
 
-// Content is what is known of the content of a Ref: its hash, and of which state of the
+// RefState is what is known of the content of a Ref: its hash, and of which state of the
 // object.
-type Content struct {
+type RefState struct {
 	UID             types.UID `json:"uid"`
 	ResourceVersion string    `json:"resourceVersion"`
 	Hash            string    `json:"hash"`
 }
 
-// Contents are those of the objects that exist.
-type Contents map[Ref]Content
+// RefStates are those of the objects that exist.
+type RefStates map[Ref]RefState
 
 // Refs are what the pods of a component take configuration from, if they are to be
 // replaced when it changes.
 func Refs(c appsapi.Component) []Ref {
-	server := serverOf(c)
+	server := serverSpec(c)
 	if server == nil {
 		return nil // a job does not run again because its configuration changed
 	}
@@ -53,7 +53,7 @@ func Refs(c appsapi.Component) []Ref {
 			found.add(RefSecret, b.Secret, "")
 		}
 	}
-	if !rolls(server.Config) {
+	if !rollsOnChange(server.Config) {
 		return found.refs()
 	}
 	for _, e := range server.Env {
@@ -86,7 +86,7 @@ func Refs(c appsapi.Component) []Ref {
 	return found.refs()
 }
 
-func secretsOf(refs []Ref) []string {
+func secretNames(refs []Ref) []string {
 	var out []string
 	for _, r := range refs {
 		if r.Kind == RefSecret {
@@ -96,23 +96,23 @@ func secretsOf(refs []Ref) []string {
 	return out
 }
 
-// Absent are the ConfigMaps and Secrets that volumes of a component show and that do not
+// MissingRefs are the ConfigMaps and Secrets that volumes of a component show and that do not
 // exist. Volumes alone: without them no container is even tried, so nobody else tells.
-func Absent(c appsapi.Component, known Contents) []Ref {
-	shown := map[Ref]bool{}
-	if server := serverOf(c); server != nil {
+func MissingRefs(c appsapi.Component, states RefStates) []Ref {
+	mounted := map[Ref]bool{}
+	if server := serverSpec(c); server != nil {
 		for _, v := range server.Volumes {
 			if v.ConfigMap != nil {
-				shown[Ref{Kind: RefConfigMap, Name: v.ConfigMap.Name}] = true
+				mounted[Ref{Kind: RefConfigMap, Name: v.ConfigMap.Name}] = true
 			}
 			if v.Secret != nil {
-				shown[Ref{Kind: RefSecret, Name: v.Secret.Name}] = true
+				mounted[Ref{Kind: RefSecret, Name: v.Secret.Name}] = true
 			}
 		}
 	}
 	var out []Ref
 	for _, ref := range Refs(c) {
-		if _, exists := known[ref]; !exists && shown[Ref{Kind: ref.Kind, Name: ref.Name}] {
+		if _, exists := states[ref]; !exists && mounted[Ref{Kind: ref.Kind, Name: ref.Name}] {
 			out = append(out, ref)
 		}
 	}
@@ -156,41 +156,41 @@ func (k keysByObject) refs() []Ref {
 	return refs
 }
 
-// record is one entry of AnnotationRefs.
-type record struct {
+// refRecord is one entry of AnnotationRefs.
+type refRecord struct {
 	Ref
-	Content
+	RefState
 }
 
-// Recorded are the contents that a workload was applied with.
-func Recorded(live metav1.Object) Contents {
-	var records []record
+// RecordedRefs are the contents that a workload was applied with.
+func RecordedRefs(live metav1.Object) RefStates {
+	var records []refRecord
 	// What somebody else wrote there is as good as nothing.
 	_ = json.Unmarshal([]byte(live.GetAnnotations()[appsapi.AnnotationRefs]), &records)
-	out := Contents{}
+	out := RefStates{}
 	for _, r := range records {
-		out[r.Ref] = r.Content
+		out[r.Ref] = r.RefState
 	}
 	return out
 }
 
-// consumed are the contents to apply a workload with. An object that is gone keeps its
+// consumedRefs are the contents to apply a workload with. An object that is gone keeps its
 // entry: pods that run must not be replaced by pods that cannot start. So does one that
 // was written without a change: it is not worth a write to the workload.
-func consumed(refs []Ref, known Contents, live metav1.Object) []record {
-	before := Contents{}
+func consumedRefs(refs []Ref, states RefStates, live metav1.Object) []refRecord {
+	previous := RefStates{}
 	if live != nil {
-		before = Recorded(live)
+		previous = RecordedRefs(live)
 	}
-	var out []record
+	var out []refRecord
 	for _, ref := range refs {
-		now, exists := known[ref]
-		was, recorded := before[ref]
+		now, exists := states[ref]
+		was, recorded := previous[ref]
 		switch {
 		case recorded && (!exists || now.Hash == was.Hash):
-			out = append(out, record{ref, was})
+			out = append(out, refRecord{ref, was})
 		case exists:
-			out = append(out, record{ref, now})
+			out = append(out, refRecord{ref, now})
 		}
 	}
 	return out
@@ -198,7 +198,7 @@ func consumed(refs []Ref, known Contents, live metav1.Object) []record {
 
 // annotateRefs writes down what went into the hash of the pods, so that nobody needs to
 // read it again.
-func annotateRefs(meta *metav1ac.ObjectMetaApplyConfiguration, records []record) error {
+func annotateRefs(meta *metav1ac.ObjectMetaApplyConfiguration, records []refRecord) error {
 	if len(records) == 0 {
 		return nil
 	}
@@ -212,7 +212,7 @@ func annotateRefs(meta *metav1ac.ObjectMetaApplyConfiguration, records []record)
 
 // configHash is the hash of the configuration that pods consume. It is there also when
 // there is none: adding it later would replace every pod.
-func configHash(records []record) string {
+func configHash(records []refRecord) string {
 	var content []byte
 	for _, r := range records {
 		content = append(content, r.Kind+"/"+r.Name+"/"+r.Keys+"="+r.Hash+"\n"...)

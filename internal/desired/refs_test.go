@@ -12,7 +12,7 @@ import (
 
 // A reference without a name refers to nothing: nobody can read it, and it must not keep
 // the operator from saying which field the API server refuses.
-func TestRefsWithoutAName(t *testing.T) {
+func TestRefsWithoutNameAreIgnored(t *testing.T) {
 	s := &appsapi.ServiceComponent{}
 	s.Env = []corev1.EnvVar{
 		{Name: "A", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{Key: "a"}}},

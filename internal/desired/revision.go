@@ -19,12 +19,12 @@ var KindRevision = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
 // for good if its children were to stay.
 func RevisionName(owner Owner, hash string) string {
 	id := digest([]byte(string(owner.UID) + "/" + hash))[:len(hash)]
-	return shortenTo(owner.Name, maxLabel-len(id)-1) + "-" + id
+	return shortenTo(owner.Name, maxLabelLength-len(id)-1) + "-" + id
 }
 
-// Revision remembers a spec. jobs are the hashes of the jobs in it. It has no label that a
+// NewRevision remembers a spec. jobs are the hashes of the jobs in it. It has no label that a
 // workload selects: controllers of Kubernetes adopt revisions by their labels.
-func Revision(owner Owner, hash string, data []byte, number int64, jobs []string) *appsv1.ControllerRevision {
+func NewRevision(owner Owner, hash string, data []byte, number int64, jobs []string) *appsv1.ControllerRevision {
 	r := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: owner.Namespace, Name: RevisionName(owner, hash),
@@ -59,17 +59,17 @@ func OwnerReference(owner Owner) metav1.OwnerReference {
 	}
 }
 
-// JobSpecs are the hashes of the jobs in the spec that a revision remembers.
-func JobSpecs(r *appsv1.ControllerRevision) []string {
-	return split(r.Annotations[appsapi.AnnotationJobSpec])
+// RevisionJobHashes are the hashes of the jobs in the spec that a revision remembers.
+func RevisionJobHashes(r *appsv1.ControllerRevision) []string {
+	return splitList(r.Annotations[appsapi.AnnotationJobSpec])
 }
 
-// JobsOf are the hashes of the jobs among components.
-func JobsOf(components []Component) []string {
+// JobSpecHashes are the hashes of the jobs among components.
+func JobSpecHashes(components []Component) []string {
 	var jobs []string
 	for _, c := range components {
-		if c.JobSpec != "" {
-			jobs = append(jobs, c.JobSpec)
+		if c.JobSpecHash != "" {
+			jobs = append(jobs, c.JobSpecHash)
 		}
 	}
 	slices.Sort(jobs)

@@ -29,13 +29,13 @@ func service(owner Owner, c appsapi.Component, name, workload string) Child {
 }
 
 func renderService(owner Owner, c appsapi.Component, name, workload string, live *corev1.Service) (*Config, error) {
-	server := serverOf(c)
+	server := serverSpec(c)
 	settings := server.Service
 	if live != nil && live.Spec.ClusterIP != "" && (live.Spec.ClusterIP == corev1.ClusterIPNone) != (settings.Type == appsapi.ServiceHeadless) {
-		return nil, &Refusal{Why: "its spec.clusterIP cannot change between None and an address; delete the Service, so that it is made anew, or change service.type of the spec"}
+		return nil, &IncompatibleError{Message: "its spec.clusterIP cannot change between None and an address; delete the Service, so that it is made anew, or change service.type of the spec"}
 	}
 	if live != nil && !metav1.IsControlledBy(live, &metav1.ObjectMeta{UID: owner.UID}) {
-		if err := besides(live.Spec.Ports, server.Ports); err != nil {
+		if err := checkPortsCompatible(live.Spec.Ports, server.Ports); err != nil {
 			return nil, err
 		}
 	}
@@ -54,8 +54,8 @@ func renderService(owner Owner, c appsapi.Component, name, workload string, live
 	spec.WithPorts(servicePorts(server.Ports)...)
 	// The pods of an adopted Deployment have our labels only after it was rolled: until
 	// its owner takes the annotation away, an adopted Service selects as it did.
-	if live == nil || !adopted(live) || len(live.Spec.Selector) == 0 || maps.Equal(live.Spec.Selector, selector(workload)) {
-		spec.WithSelector(selector(workload))
+	if live == nil || !hasAdoptAnnotation(live) || len(live.Spec.Selector) == 0 || maps.Equal(live.Spec.Selector, podSelector(workload)) {
+		spec.WithSelector(podSelector(workload))
 	}
 	s := corev1ac.Service(name, owner.Namespace).
 		WithLabels(childLabels(owner, c)).
@@ -70,7 +70,7 @@ func renderService(owner Owner, c appsapi.Component, name, workload string, live
 func servicePorts(ports []appsapi.Port) []*corev1ac.ServicePortApplyConfiguration {
 	var out []*corev1ac.ServicePortApplyConfiguration
 	for _, p := range ports {
-		port := corev1ac.ServicePort().WithPort(p.Port).WithProtocol(protocol(p)).WithTargetPort(intstr.FromInt32(target(p)))
+		port := corev1ac.ServicePort().WithPort(p.Port).WithProtocol(protocol(p)).WithTargetPort(intstr.FromInt32(targetPort(p)))
 		if p.Name != "" {
 			port.WithName(p.Name)
 		}
@@ -79,16 +79,16 @@ func servicePorts(ports []appsapi.Port) []*corev1ac.ServicePortApplyConfiguratio
 	return out
 }
 
-// besides refuses a Service that is not ours yet and whose own ports cannot stay beside
+// checkPortsCompatible refuses a Service that is not ours yet and whose own ports cannot stay beside
 // ours: of several ports each needs a name of its own.
-func besides(theirs []corev1.ServicePort, ours []appsapi.Port) error {
+func checkPortsCompatible(theirs []corev1.ServicePort, ours []appsapi.Port) error {
 	for _, t := range theirs {
 		if slices.ContainsFunc(ours, func(o appsapi.Port) bool { return o.Port == t.Port && protocol(o) == t.Protocol }) {
 			continue // becomes ours
 		}
 		for _, o := range ours {
 			if t.Name == "" || o.Name == "" || o.Name == t.Name {
-				return &Refusal{Why: fmt.Sprintf("its port %d and port %d of the spec need names, and different ones, to be side by side; "+
+				return &IncompatibleError{Message: fmt.Sprintf("its port %d and port %d of the spec need names, and different ones, to be side by side; "+
 					"name them, or remove port %d there or add it to the spec", t.Port, o.Port, t.Port)}
 			}
 		}

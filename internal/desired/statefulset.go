@@ -21,77 +21,77 @@ import (
 var KindStatefulSet = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 
 const (
-	// maxStatefulSet leaves room for the hash that Kubernetes appends in a label of the pods.
-	maxStatefulSet = 52
-	// statefulGrace is how long a pod with data may take to end: what it holds in memory
+	// maxStatefulSetName leaves room for the hash that Kubernetes appends in a label of the pods.
+	maxStatefulSetName = 52
+	// statefulGracePeriod is how long a pod with data may take to end: what it holds in memory
 	// has to get to its volume.
-	statefulGrace = 120
-	// statefulHistory is how many earlier templates Kubernetes keeps.
-	statefulHistory = 5
+	statefulGracePeriod = 120
+	// statefulRevisionLimit is how many earlier templates Kubernetes keeps.
+	statefulRevisionLimit = 5
 
 	headlessSuffix = "-headless"
 )
 
-// stateful says what a component with data needs. Where its data is decides what everything
+// buildStateful says what a component with data needs. Where its data is decides what everything
 // is called but the Service: that has the name that the spec says now.
-func (a application) stateful(c appsapi.Component, d *Component) {
-	h := a.homes[c.Name]
+func (rc renderContext) buildStateful(c appsapi.Component, d *Component) {
+	location := rc.dataLocations[c.Name]
 	s := c.Stateful
-	d.Type = typeOf(c)
-	d.Address, d.ResourceName = d.ResourceName, h.set
-	d.Workload = ID{Kind: KindStatefulSet, Name: h.set}
-	d.WorkloadID = WorkloadID(KindStatefulSet.Kind, h.set)
-	d.Invalid = a.invalid(c, s.ServerSpec)
-	if err := soundStorage(s); err != nil && d.Invalid == "" {
-		d.Invalid = err.Error()
+	d.Type = componentType(c)
+	d.ServiceName, d.ResourceName = d.ResourceName, location.statefulSet
+	d.Workload = ID{Kind: KindStatefulSet, Name: location.statefulSet}
+	d.WorkloadID = WorkloadID(KindStatefulSet.Kind, location.statefulSet)
+	d.InvalidMessage = rc.validate(c, s.ServerSpec)
+	if err := validateStorage(s); err != nil && d.InvalidMessage == "" {
+		d.InvalidMessage = err.Error()
 	}
-	d.Data = &Data{Kept: h.kept, Refused: h.refused, Storage: s.Storage, Credentials: s.Credentials, Secret: h.set + authSuffix, Replicas: s.Replicas, Running: a.running[c.Name]}
-	d.Children = append(a.withFiles(c, s.PodSettings, statefulSet(a, c, h.set)), headless(a.Owner, c, h.set))
+	d.Data = &Data{Retained: location.retained, Conflict: location.conflict, Storage: s.Storage, Credentials: s.Credentials, Secret: location.statefulSet + authSuffix, Replicas: s.Replicas, OrphanedReplicas: rc.orphanedReplicas[c.Name]}
+	d.Children = append(rc.withFiles(c, s.PodSettings, statefulSet(rc, c, location.statefulSet)), headlessService(rc.Owner, c, location.statefulSet))
 	if n := s.Update.ProgressDeadlineSeconds; n != 0 {
 		d.ProgressDeadlineSeconds = n
 	}
 	if len(s.Ports) > 0 {
-		d.Children = append(d.Children, service(a.Owner, c, d.Address, d.WorkloadID))
+		d.Children = append(d.Children, service(rc.Owner, c, d.ServiceName, d.WorkloadID))
 	}
 	if wantsBudget(s.ServerSpec, nil) {
-		d.Children = append(d.Children, budget(a.Owner, c, h.set, d.WorkloadID))
+		d.Children = append(d.Children, budget(rc.Owner, c, location.statefulSet, d.WorkloadID))
 	}
 	for _, p := range s.Ports {
-		d.Endpoints = append(d.Endpoints, endpoint(a.Namespace, d.Address, p))
+		d.Endpoints = append(d.Endpoints, clusterEndpoint(rc.Namespace, d.ServiceName, p))
 	}
 	if c.Database != nil {
-		a.database(c, d)
+		rc.buildDatabase(c, d)
 	}
 }
 
-func statefulSet(a application, c appsapi.Component, name string) Child {
+func statefulSet(rc renderContext, c appsapi.Component, name string) Child {
 	return Child{
 		ID: ID{Kind: KindStatefulSet, Name: name},
 		Render: func(live runtime.Object) (*Config, error) {
 			current, _ := live.(*appsv1.StatefulSet)
-			return renderStatefulSet(a, c, name, current)
+			return renderStatefulSet(rc, c, name, current)
 		},
 	}
 }
 
-func renderStatefulSet(a application, c appsapi.Component, name string, live *appsv1.StatefulSet) (*Config, error) {
+func renderStatefulSet(rc renderContext, c appsapi.Component, name string, live *appsv1.StatefulSet) (*Config, error) {
 	workload := WorkloadID(KindStatefulSet.Kind, name)
-	if err := fixed(name, live); err != nil {
+	if err := checkImmutableFields(name, live); err != nil {
 		return nil, err
 	}
-	edges := dependencies(c)
-	refs := consumed(Refs(c), a.contents, metaOf(live))
-	template, err := podTemplate(a, c, workload, containerName, c.Stateful.ServerSpec, refs)
+	deps := dependencies(c)
+	refs := consumedRefs(Refs(c), rc.refStates, metaOrNil(live))
+	template, err := podTemplate(rc, c, workload, containerName, c.Stateful.ServerSpec, refs)
 	if err != nil {
-		return nil, &Refusal{Why: err.Error()}
+		return nil, &IncompatibleError{Message: err.Error()}
 	}
 	spec := appsv1ac.StatefulSetSpec().WithTemplate(template).
-		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(workload))).
+		WithSelector(metav1ac.LabelSelector().WithMatchLabels(podSelector(workload))).
 		WithServiceName(name + headlessSuffix).
 		// Otherwise a pod that cannot start would keep the mended one from taking its place.
 		WithPodManagementPolicy(appsv1.ParallelPodManagement).
 		WithUpdateStrategy(appsv1ac.StatefulSetUpdateStrategy().WithType(appsv1.RollingUpdateStatefulSetStrategyType)).
-		WithRevisionHistoryLimit(statefulHistory).
+		WithRevisionHistoryLimit(statefulRevisionLimit).
 		WithPersistentVolumeClaimRetentionPolicy(appsv1ac.StatefulSetPersistentVolumeClaimRetentionPolicy().
 			WithWhenDeleted(appsv1.RetainPersistentVolumeClaimRetentionPolicyType).
 			WithWhenScaled(appsv1.RetainPersistentVolumeClaimRetentionPolicyType))
@@ -99,43 +99,43 @@ func renderStatefulSet(a application, c appsapi.Component, name string, live *ap
 		spec.WithMinReadySeconds(s)
 	}
 	spec.Replicas = c.Stateful.Replicas
-	set := appsv1ac.StatefulSet(name, a.Namespace).
-		WithLabels(workloadLabels(a.Owner, c, workload, c.Stateful.Image)).
-		WithOwnerReferences(ownerReference(a.Owner)).
+	set := appsv1ac.StatefulSet(name, rc.Namespace).
+		WithLabels(workloadLabels(rc.Owner, c, workload, c.Stateful.Image)).
+		WithOwnerReferences(ownerReference(rc.Owner)).
 		WithSpec(spec)
-	annotate(set.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, edges)
-	annotate(set.ObjectMetaApplyConfiguration, appsapi.AnnotationDependedOn, former(edges, metaOf(live), live != nil && oldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)))
+	annotateList(set.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, deps)
+	annotateList(set.ObjectMetaApplyConfiguration, appsapi.AnnotationDependedOn, formerDependencies(deps, metaOrNil(live), live != nil && hasOldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)))
 	if err := annotateRefs(set.ObjectMetaApplyConfiguration, refs); err != nil {
 		return nil, err
 	}
-	g, undo := gateOfStatefulSet(spec)
-	config, err := gatedConfig(set, set.ObjectMetaApplyConfiguration, template, g, undo)
+	hold, undo := statefulSetPodHold(spec)
+	config, err := newHoldableConfig(set, set.ObjectMetaApplyConfiguration, template, hold, undo)
 	if err != nil {
 		return nil, err
 	}
-	if live != nil && !config.ReplacesPods(live) && !slices.Equal(dependsOn(live), edges) {
+	if live != nil && !config.ReplacesPods(live) && !slices.Equal(dependsOnAnnotation(live), deps) {
 		live = live.DeepCopy() // as for a Deployment
-		live.Annotations[appsapi.AnnotationDependsOn] = strings.Join(edges, ",")
-		return renderStatefulSet(a, c, name, live)
+		live.Annotations[appsapi.AnnotationDependsOn] = strings.Join(deps, ",")
+		return renderStatefulSet(rc, c, name, live)
 	}
-	return config, carryStorage(config, spec, c.Stateful, live, a.running[c.Name])
+	return config, sendClaimTemplates(config, spec, c.Stateful, live, rc.orphanedReplicas[c.Name])
 }
 
-// carryStorage sends the claim templates without holding them: they cannot change, so those
+// sendClaimTemplates sends the claim templates without holding them: they cannot change, so those
 // of a set that exists go along as they are. Growing makes the set anew.
-func carryStorage(config *Config, spec *appsv1ac.StatefulSetSpecApplyConfiguration, c *appsapi.StatefulComponent, live *appsv1.StatefulSet, running int32) error {
+func sendClaimTemplates(config *Config, spec *appsv1ac.StatefulSetSpecApplyConfiguration, c *appsapi.StatefulComponent, live *appsv1.StatefulSet, running int32) error {
 	templates := claimTemplates(c.Storage)
 	if live != nil {
 		templates = nil
 		for i := range live.Spec.VolumeClaimTemplates {
-			t, err := convert[corev1ac.PersistentVolumeClaimApplyConfiguration](live.Spec.VolumeClaimTemplates[i])
+			t, err := toApplyConfig[corev1ac.PersistentVolumeClaimApplyConfiguration](live.Spec.VolumeClaimTemplates[i])
 			if err != nil {
 				return err
 			}
 			templates = append(templates, t)
 		}
 	}
-	config.carry = func() {
+	config.sendOnly = func() {
 		spec.WithVolumeClaimTemplates(templates...)
 		switch {
 		case c.Replicas != nil:
@@ -148,12 +148,12 @@ func carryStorage(config *Config, spec *appsv1ac.StatefulSetSpecApplyConfigurati
 	return nil
 }
 
-// fixed refuses a set whose fields that cannot change are not ours.
-func fixed(name string, live *appsv1.StatefulSet) error {
+// checkImmutableFields refuses a set whose fields that cannot change are not ours.
+func checkImmutableFields(name string, live *appsv1.StatefulSet) error {
 	if live == nil {
 		return nil
 	}
-	ours := selector(WorkloadID(KindStatefulSet.Kind, name))
+	ours := podSelector(WorkloadID(KindStatefulSet.Kind, name))
 	field, want := "", ""
 	switch s := live.Spec; {
 	case s.Selector == nil || len(s.Selector.MatchExpressions) > 0 || !maps.Equal(s.Selector.MatchLabels, ours):
@@ -165,14 +165,14 @@ func fixed(name string, live *appsv1.StatefulSet) error {
 	default:
 		return nil
 	}
-	return &Refusal{Why: fmt.Sprintf("its spec.%s is not %s, and cannot change; delete StatefulSet %s with --cascade=orphan, so that it is made anew around its pods",
+	return &IncompatibleError{Message: fmt.Sprintf("its spec.%s is not %s, and cannot change; delete StatefulSet %s with --cascade=orphan, so that it is made anew around its pods",
 		field, want, name)}
 }
 
-// gateOfStatefulSet holds back the pod template.
-func gateOfStatefulSet(spec *appsv1ac.StatefulSetSpecApplyConfiguration) (g gate, undo func()) {
+// statefulSetPodHold holds back the pod template.
+func statefulSetPodHold(spec *appsv1ac.StatefulSetSpecApplyConfiguration) (g podTemplateHold, undo func()) {
 	template := spec.Template
-	return gate{
+	return podTemplateHold{
 		remove: func() { spec.Template = nil },
 		restore: func(live metav1.Object) error {
 			ours, err := appsv1ac.ExtractStatefulSet(live.(*appsv1.StatefulSet), appsapi.FieldManager)
@@ -184,14 +184,14 @@ func gateOfStatefulSet(spec *appsv1ac.StatefulSetSpecApplyConfiguration) (g gate
 	}, func() { spec.Template = template }
 }
 
-// headless gives each pod of a set a name that can be looked up, ready or not: those who
+// headlessService gives each pod of a set a name that can be looked up, ready or not: those who
 // form a cluster have to find each other first.
-func headless(owner Owner, c appsapi.Component, set string) Child {
+func headlessService(owner Owner, c appsapi.Component, set string) Child {
 	id := ID{Kind: KindService, Name: set + headlessSuffix}
 	return Child{ID: id, Render: func(runtime.Object) (*Config, error) {
 		spec := corev1ac.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithClusterIP(corev1.ClusterIPNone).
 			WithPublishNotReadyAddresses(true).
-			WithSelector(selector(WorkloadID(KindStatefulSet.Kind, set))).
+			WithSelector(podSelector(WorkloadID(KindStatefulSet.Kind, set))).
 			WithPorts(servicePorts(c.Stateful.Ports)...)
 		s := corev1ac.Service(id.Name, owner.Namespace).
 			WithLabels(childLabels(owner, c)).

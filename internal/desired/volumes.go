@@ -10,7 +10,7 @@ import (
 // mountVolumes adds the volumes of the spec to a pod and its container.
 func mountVolumes(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.ContainerApplyConfiguration, volumes []appsapi.Volume) {
 	for _, v := range volumes {
-		pod.WithVolumes(volume(v))
+		pod.WithVolumes(volumeConfig(v))
 		mount := corev1ac.VolumeMount().WithName(v.Name).WithMountPath(v.MountPath)
 		if v.ReadOnly {
 			mount.WithReadOnly(true)
@@ -19,7 +19,7 @@ func mountVolumes(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.Contai
 	}
 }
 
-func volume(v appsapi.Volume) *corev1ac.VolumeApplyConfiguration {
+func volumeConfig(v appsapi.Volume) *corev1ac.VolumeApplyConfiguration {
 	out := corev1ac.Volume().WithName(v.Name)
 	switch {
 	case v.EmptyDir != nil:
@@ -32,12 +32,12 @@ func volume(v appsapi.Volume) *corev1ac.VolumeApplyConfiguration {
 		}
 		out.WithEmptyDir(dir)
 	case v.Secret != nil:
-		secret := corev1ac.SecretVolumeSource().WithSecretName(v.Secret.Name).WithItems(items(v.Secret.Items)...).
-			WithDefaultMode(mode(v.Secret))
+		secret := corev1ac.SecretVolumeSource().WithSecretName(v.Secret.Name).WithItems(keyItems(v.Secret.Items)...).
+			WithDefaultMode(fileMode(v.Secret))
 		out.WithSecret(secret)
 	case v.ConfigMap != nil:
-		config := corev1ac.ConfigMapVolumeSource().WithName(v.ConfigMap.Name).WithItems(items(v.ConfigMap.Items)...).
-			WithDefaultMode(mode(v.ConfigMap))
+		config := corev1ac.ConfigMapVolumeSource().WithName(v.ConfigMap.Name).WithItems(keyItems(v.ConfigMap.Items)...).
+			WithDefaultMode(fileMode(v.ConfigMap))
 		out.WithConfigMap(config)
 	case v.PersistentVolumeClaim != nil:
 		claim := corev1ac.PersistentVolumeClaimVolumeSource().WithClaimName(v.PersistentVolumeClaim.ClaimName)
@@ -49,16 +49,16 @@ func volume(v appsapi.Volume) *corev1ac.VolumeApplyConfiguration {
 	return out
 }
 
-// mode is the mode of files. Kubernetes' own default is written down: left out after it
+// fileMode is the mode of files. Kubernetes' own default is written down: left out after it
 // was set, it would be 0 to some versions.
-func mode(o *appsapi.ObjectVolume) int32 {
+func fileMode(o *appsapi.ObjectVolume) int32 {
 	if o.DefaultMode != nil {
 		return *o.DefaultMode
 	}
 	return corev1.ConfigMapVolumeSourceDefaultMode
 }
 
-func items(keys []appsapi.KeyPath) []*corev1ac.KeyToPathApplyConfiguration {
+func keyItems(keys []appsapi.KeyPath) []*corev1ac.KeyToPathApplyConfiguration {
 	var out []*corev1ac.KeyToPathApplyConfiguration
 	for _, k := range keys {
 		out = append(out, corev1ac.KeyToPath().WithKey(k.Key).WithPath(k.Path))

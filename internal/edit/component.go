@@ -20,7 +20,7 @@ import (
 // componentSpecs are the components in a spec as the API server has it.
 func componentSpecs(spec map[string]any) []map[string]any {
 	var out []map[string]any
-	for _, entry := range entries(spec, "components") {
+	for _, entry := range objectList(spec, "components") {
 		out = append(out, entry.(map[string]any))
 	}
 	return out
@@ -33,25 +33,25 @@ func checkComponent(app application.Application, spec map[string]any, component 
 		return nil
 	}
 	if _, ok := app.(*appsapi.AppService); ok {
-		return application.Refuse("%s has no components; leave --component out", application.Title(app)).
-			OrElsewhere("%s has no components; leave the component out", application.Title(app))
+		return application.UserErrorf("%s has no components; leave --component out", application.Title(app)).
+			WithNonCLIMessage("%s has no components; leave the component out", application.Title(app))
 	}
 	var names []string
 	for _, c := range componentSpecs(spec) {
-		if name(c) == component {
+		if componentName(c) == component {
 			return nil
 		}
-		names = append(names, name(c))
+		names = append(names, componentName(c))
 	}
-	return noComponent(app, component, names)
+	return noComponentError(app, component, names)
 }
 
-func noComponent(app application.Application, component string, names []string) error {
-	return application.Refuse("%s has no component %q; it has %s", application.Title(app), component, strings.Join(names, ", "))
+func noComponentError(app application.Application, component string, names []string) error {
+	return application.UserErrorf("%s has no component %q; it has %s", application.Title(app), component, strings.Join(names, ", "))
 }
 
-// server is the part of a component that has pods which go on, if it has one.
-func server(component map[string]any) map[string]any {
+// longRunningSpec is the part of a component that has pods which go on, if it has one.
+func longRunningSpec(component map[string]any) map[string]any {
 	for _, field := range []string{"service", "stateful", "database"} {
 		if s, ok := component[field].(map[string]any); ok {
 			return s
@@ -67,8 +67,8 @@ func isSuspended(spec, component map[string]any) bool {
 	return all || own
 }
 
-// what names an application, or one of its components, at the beginning of a sentence.
-func what(app application.Application, component string) string {
+// displayName names an application, or one of its components, at the beginning of a sentence.
+func displayName(app application.Application, component string) string {
 	if component == "" {
 		return application.Title(app)
 	}

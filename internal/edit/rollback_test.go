@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/revisions"
 )
 
-func parsed(t *testing.T, text string) revisions.Spec {
+func mustParse(t *testing.T, text string) revisions.Spec {
 	t.Helper()
 	content, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -26,92 +26,92 @@ func parsed(t *testing.T, text string) revisions.Spec {
 	return out
 }
 
-// shop is an application with a spec and earlier ones.
-func shop(t *testing.T, app application.Application, now string, earlier ...string) Past {
+// newPlanner is an application with a spec and earlier ones.
+func newPlanner(t *testing.T, app application.Application, now string, earlier ...string) RollbackPlanner {
 	t.Helper()
 	app.SetNamespace("prod")
 	app.SetName("shop")
-	b := Past{App: app, Now: parsed(t, now)}
+	b := RollbackPlanner{App: app, CurrentSpec: mustParse(t, now)}
 	for i, spec := range earlier {
-		b.All = append(b.All, revisions.Revision{Number: int64(i + 1), Healthy: true, Spec: parsed(t, spec)})
+		b.Revisions = append(b.Revisions, revisions.Revision{Number: int64(i + 1), Healthy: true, Spec: mustParse(t, spec)})
 	}
 	return b
 }
 
-// with wraps components.
-func with(components ...string) string {
+// componentsSpec wraps components.
+func componentsSpec(components ...string) string {
 	return "{components: [" + strings.Join(components, ", ") + "]}"
 }
 
-func TestTarget(t *testing.T) {
+func TestRollbackSpec(t *testing.T) {
 	const web1, web2 = `{name: web, service: {image: "web:1"}}`, `{name: web, service: {image: "web:2"}}`
 	db := func(size string) string {
 		return `{name: db, stateful: {image: "db:1", storage: [{name: data, mountPath: /d, size: ` + size + `}]}}`
 	}
 	cases := map[string]struct {
-		now     string
-		earlier []string // going back is to the first
-		refused []string
-		sick    int // the number of a revision that never was healthy
-		want    string
-		notes   string
+		now             string
+		earlier         []string // going back is to the first
+		rejectedStorage []string
+		unhealthy       int // the number of a revision that never was healthy
+		want            string
+		notes           string
 	}{
-		"an image": {now: with(web2), earlier: []string{with(web1)}, want: with(web1)},
+		"an image": {now: componentsSpec(web2), earlier: []string{componentsSpec(web1)}, want: componentsSpec(web1)},
 		"what is not remembered stays": {
-			now: `{suspend: true, deletionPolicy: Delete, revisionHistoryLimit: 3, fromTheFuture: 1, components: [` + web2 + `]}`, earlier: []string{with(web1)},
+			now: `{suspend: true, deletionPolicy: Delete, revisionHistoryLimit: 3, fromTheFuture: 1, components: [` + web2 + `]}`, earlier: []string{componentsSpec(web1)},
 			want: `{suspend: true, deletionPolicy: Delete, revisionHistoryLimit: 3, fromTheFuture: 1, components: [` + web1 + `]}`,
 		},
 		"a component stays suspended, and is not suspended again": {
-			now:     with(`{name: a, suspend: true, service: {image: "2"}}`, `{name: b, service: {image: "2"}}`),
-			earlier: []string{with(`{name: a, service: {image: "1"}}`, `{name: b, suspend: true, service: {image: "1"}}`, `{name: c, suspend: true, service: {image: "1"}}`)},
-			want:    with(`{name: a, suspend: true, service: {image: "1"}}`, `{name: b, service: {image: "1"}}`, `{name: c, service: {image: "1"}}`),
+			now:     componentsSpec(`{name: a, suspend: true, service: {image: "2"}}`, `{name: b, service: {image: "2"}}`),
+			earlier: []string{componentsSpec(`{name: a, service: {image: "1"}}`, `{name: b, suspend: true, service: {image: "1"}}`, `{name: c, suspend: true, service: {image: "1"}}`)},
+			want:    componentsSpec(`{name: a, suspend: true, service: {image: "1"}}`, `{name: b, service: {image: "1"}}`, `{name: c, service: {image: "1"}}`),
 		},
 		"a restart is not undone, which would be another one": {
-			now:     with(`{name: a, service: {image: "2", update: {restartedAt: later}}}`, `{name: b, service: {image: "2", update: {maxSurge: 2}}}`),
-			earlier: []string{with(`{name: a, service: {image: "1"}}`, `{name: b, service: {image: "1", update: {restartedAt: before}}}`)},
-			want:    with(`{name: a, service: {image: "1", update: {restartedAt: later}}}`, `{name: b, service: {image: "1"}}`),
+			now:     componentsSpec(`{name: a, service: {image: "2", update: {restartedAt: later}}}`, `{name: b, service: {image: "2", update: {maxSurge: 2}}}`),
+			earlier: []string{componentsSpec(`{name: a, service: {image: "1"}}`, `{name: b, service: {image: "1", update: {restartedAt: before}}}`)},
+			want:    componentsSpec(`{name: a, service: {image: "1", update: {restartedAt: later}}}`, `{name: b, service: {image: "1"}}`),
 		},
 		"volumes stay what they are, where they are mounted does not": {
-			now:     with(`{name: db, stateful: {image: "db:2", storage: [{name: data, mountPath: /new, size: 2Gi, className: fast}, {name: log, mountPath: /log, size: 1Gi}]}}`),
-			earlier: []string{with(`{name: db, stateful: {image: "db:1", storage: [{name: tmp, mountPath: /tmp, size: 1Gi}, {name: data, mountPath: /old, size: 1Gi, accessMode: ReadWriteMany}]}}`)},
-			want:    with(`{name: db, stateful: {image: "db:1", storage: [{name: data, mountPath: /old, size: 2Gi, className: fast}, {name: log, mountPath: /log, size: 1Gi}]}}`),
+			now:     componentsSpec(`{name: db, stateful: {image: "db:2", storage: [{name: data, mountPath: /new, size: 2Gi, className: fast}, {name: log, mountPath: /log, size: 1Gi}]}}`),
+			earlier: []string{componentsSpec(`{name: db, stateful: {image: "db:1", storage: [{name: tmp, mountPath: /tmp, size: 1Gi}, {name: data, mountPath: /old, size: 1Gi, accessMode: ReadWriteMany}]}}`)},
+			want:    componentsSpec(`{name: db, stateful: {image: "db:1", storage: [{name: data, mountPath: /old, size: 2Gi, className: fast}, {name: log, mountPath: /log, size: 1Gi}]}}`),
 		},
 		"storage that was refused does not stay": {
-			now: with(db("512Mi"), `{name: kv, stateful: {image: "2", storage: [{name: data, mountPath: /d, size: 3Gi}]}}`), refused: []string{"db"},
-			earlier: []string{with(db("1Gi"), `{name: kv, stateful: {image: "2", storage: [{name: data, mountPath: /d, size: 1Gi}]}}`)},
-			want:    with(db("1Gi"), `{name: kv, stateful: {image: "2", storage: [{name: data, mountPath: /d, size: 3Gi}]}}`),
+			now: componentsSpec(db("512Mi"), `{name: kv, stateful: {image: "2", storage: [{name: data, mountPath: /d, size: 3Gi}]}}`), rejectedStorage: []string{"db"},
+			earlier: []string{componentsSpec(db("1Gi"), `{name: kv, stateful: {image: "2", storage: [{name: data, mountPath: /d, size: 1Gi}]}}`)},
+			want:    componentsSpec(db("1Gi"), `{name: kv, stateful: {image: "2", storage: [{name: data, mountPath: /d, size: 3Gi}]}}`),
 		},
 		"where a password comes from stays": {
-			now:     with(`{name: db, stateful: {image: "db:2", credentials: [{key: password, env: B, secretRef: {name: new, key: p}}]}}`),
-			earlier: []string{with(`{name: db, stateful: {image: "db:1", credentials: [{key: password, env: A}]}}`)},
-			want:    with(`{name: db, stateful: {image: "db:1", credentials: [{key: password, env: A, secretRef: {name: new, key: p}}]}}`),
+			now:     componentsSpec(`{name: db, stateful: {image: "db:2", credentials: [{key: password, env: B, secretRef: {name: new, key: p}}]}}`),
+			earlier: []string{componentsSpec(`{name: db, stateful: {image: "db:1", credentials: [{key: password, env: A}]}}`)},
+			want:    componentsSpec(`{name: db, stateful: {image: "db:1", credentials: [{key: password, env: A, secretRef: {name: new, key: p}}]}}`),
 		},
 		"the name by which data is found stays": {
-			now:     with(`{name: db, resourceName: new, stateful: {image: "db:2"}}`, `{name: web, resourceName: new, service: {image: "2"}}`),
-			earlier: []string{with(`{name: db, stateful: {image: "db:1"}}`, `{name: web, service: {image: "1"}}`)},
-			want:    with(`{name: db, resourceName: new, stateful: {image: "db:1"}}`, `{name: web, service: {image: "1"}}`),
+			now:     componentsSpec(`{name: db, resourceName: new, stateful: {image: "db:2"}}`, `{name: web, resourceName: new, service: {image: "2"}}`),
+			earlier: []string{componentsSpec(`{name: db, stateful: {image: "db:1"}}`, `{name: web, service: {image: "1"}}`)},
+			want:    componentsSpec(`{name: db, resourceName: new, stateful: {image: "db:1"}}`, `{name: web, service: {image: "1"}}`),
 		},
 		"a component with data was added since": {
-			now: with(web1, db("1Gi")), earlier: []string{with(web1)}, want: with(web1),
+			now: componentsSpec(web1, db("1Gi")), earlier: []string{componentsSpec(web1)}, want: componentsSpec(web1),
 			notes: `"db" is not in revision 1: its pods end. Its volumes and credentials are kept, and found again when it is added again.`,
 		},
 		"one was removed since, after it had grown": {
-			now: with(web1), earlier: []string{with(web1, db("1Gi")), with(web1, db("3Gi")), with(web1, db("2Gi")), with(web1)}, want: with(web1, db("3Gi")),
+			now: componentsSpec(web1), earlier: []string{componentsSpec(web1, db("1Gi")), componentsSpec(web1, db("3Gi")), componentsSpec(web1, db("2Gi")), componentsSpec(web1)}, want: componentsSpec(web1, db("3Gi")),
 			notes: `"db" is added again and finds the data that was kept of it: PersistentVolumeClaim data-shop-db-0.`,
 		},
 		"one was removed since, after it could not grow": {
-			now: with(web1), earlier: []string{with(web1, db("1Gi")), with(web1, db("8Gi")), with(web1)}, sick: 2, want: with(web1, db("1Gi")),
+			now: componentsSpec(web1), earlier: []string{componentsSpec(web1, db("1Gi")), componentsSpec(web1, db("8Gi")), componentsSpec(web1)}, unhealthy: 2, want: componentsSpec(web1, db("1Gi")),
 			notes: `"db" is added again and finds the data that was kept of it: PersistentVolumeClaim data-shop-db-0.`,
 		},
 		"one of which nothing is left": {
-			now: with(web1), earlier: []string{with(web1, `{name: kv, stateful: {image: x, storage: [{name: data, mountPath: /d, size: 1Gi}]}}`)},
-			want:  with(web1, `{name: kv, stateful: {image: x, storage: [{name: data, mountPath: /d, size: 1Gi}]}}`),
+			now: componentsSpec(web1), earlier: []string{componentsSpec(web1, `{name: kv, stateful: {image: x, storage: [{name: data, mountPath: /d, size: 1Gi}]}}`)},
+			want:  componentsSpec(web1, `{name: kv, stateful: {image: x, storage: [{name: data, mountPath: /d, size: 1Gi}]}}`),
 			notes: `"kv" is added again. status.retained names no data of it, so it starts with new, empty volumes.`,
 		},
 		"one was renamed since, twice": {
-			now:     with(strings.Replace(db("2Gi"), "name: db", "name: store, renamedFrom: database", 1)),
-			earlier: []string{with(db("1Gi")), with(strings.Replace(db("1Gi"), "name: db", "name: database, renamedFrom: db", 1))},
-			want:    with(strings.Replace(db("2Gi"), "name: db", "name: db, renamedFrom: store", 1)),
+			now:     componentsSpec(strings.Replace(db("2Gi"), "name: db", "name: store, renamedFrom: database", 1)),
+			earlier: []string{componentsSpec(db("1Gi")), componentsSpec(strings.Replace(db("1Gi"), "name: db", "name: database, renamedFrom: db", 1))},
+			want:    componentsSpec(strings.Replace(db("2Gi"), "name: db", "name: db, renamedFrom: store", 1)),
 			notes:   `"store" is called "db" again; renamedFrom says so, and what it has stays its own.`,
 		},
 	}
@@ -119,32 +119,32 @@ func TestTarget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			app := &appsapi.AppStack{}
 			app.Status.Retained = []appsapi.Retained{{Kind: "PersistentVolumeClaim", Name: "data-shop-db-0", Component: "db"}}
-			for _, c := range tc.refused {
+			for _, c := range tc.rejectedStorage {
 				app.Status.Components = append(app.Status.Components, appsapi.ComponentStatus{Name: c, Reason: "StorageRefused"})
 			}
-			b := shop(t, app, tc.now, tc.earlier...)
-			if tc.sick > 0 {
-				b.All[tc.sick-1].Healthy = false
+			b := newPlanner(t, app, tc.now, tc.earlier...)
+			if tc.unhealthy > 0 {
+				b.Revisions[tc.unhealthy-1].Healthy = false
 			}
-			before := parsed(t, tc.now)
-			d, err := b.To(b.All[0])
+			before := mustParse(t, tc.now)
+			d, err := b.PlanFor(b.Revisions[0])
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(parsed(t, tc.want), d.Spec); diff != "" {
+			if diff := cmp.Diff(mustParse(t, tc.want), d.Spec); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
 			if got := strings.Join(d.Notes, "\n"); got != tc.notes {
 				t.Errorf("notes\n%s\nwant\n%s", got, tc.notes)
 			}
-			if diff := cmp.Diff(before, b.Now); diff != "" {
+			if diff := cmp.Diff(before, b.CurrentSpec); diff != "" {
 				t.Errorf("the spec of now was changed (-before +after):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestCloudManagerKeepsItsDatabase(t *testing.T) {
+func TestRollbackKeepsCloudManagerDatabase(t *testing.T) {
 	const now = `{deletionPolicy: Delete, front: {deployment: {image: "f:2", replicas: 2}}, identity: {deployment: {image: "i:2"}},
 	  db: {rootPass: geheim, statefulSet: {image: "mariadb:11", name: new, storage: {size: 2Gi, class: fast}}}}`
 	const earlier = `{front: {deployment: {image: "f:1"}}, identity: {deployment: {image: "i:1"}},
@@ -152,28 +152,28 @@ func TestCloudManagerKeepsItsDatabase(t *testing.T) {
 	const want = `{deletionPolicy: Delete, front: {deployment: {image: "f:1"}}, identity: {deployment: {image: "i:1"}},
 	  db: {rootPass: geheim, statefulSet: {image: "mariadb:11", name: old, storage: {size: 2Gi, class: fast}}}}`
 	app := &appsapi.CloudManager{}
-	b := shop(t, app, now, earlier)
-	d, err := b.To(b.All[0])
+	b := newPlanner(t, app, now, earlier)
+	d, err := b.PlanFor(b.Revisions[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(parsed(t, want), d.Spec); diff != "" {
+	if diff := cmp.Diff(mustParse(t, want), d.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
-	later := shop(t, app, strings.Replace(now, "rootPass: geheim", "backup: {keep: 7}", 1), earlier)
-	if _, err := later.To(later.All[0]); err == nil || !strings.Contains(err.Error(), `(unknown field "backup")`) {
+	later := newPlanner(t, app, strings.Replace(now, "rootPass: geheim", "backup: {keep: 7}", 1), earlier)
+	if _, err := later.PlanFor(later.Revisions[0]); err == nil || !strings.Contains(err.Error(), `(unknown field "backup")`) {
 		t.Errorf("a field of a later version: got %v", err)
 	}
 	app.Status.Components = []appsapi.ComponentStatus{{Name: "db", Reason: "StorageRefused"}}
-	if d, err = b.To(b.All[0]); err != nil {
+	if d, err = b.PlanFor(b.Revisions[0]); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(parsed(t, strings.Replace(want, "size: 2Gi, class: fast", "size: 1Gi", 1)), d.Spec); diff != "" {
+	if diff := cmp.Diff(mustParse(t, strings.Replace(want, "size: 2Gi, class: fast", "size: 1Gi", 1)), d.Spec); diff != "" {
 		t.Errorf("spec with refused storage (-want +got):\n%s", diff)
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestRollbackRejections(t *testing.T) {
 	cases := map[string]struct{ now, earlier, want string }{
 		"data would be deleted": {
 			now:     `{deletionPolicy: Delete, components: [{name: web, service: {image: x}}, {name: db, stateful: {image: x}}]}`,
@@ -195,8 +195,8 @@ func TestRefusals(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			b := shop(t, &appsapi.AppStack{}, tc.now, tc.earlier)
-			if _, err := b.To(b.All[0]); err == nil || err.Error() != tc.want {
+			b := newPlanner(t, &appsapi.AppStack{}, tc.now, tc.earlier)
+			if _, err := b.PlanFor(b.Revisions[0]); err == nil || err.Error() != tc.want {
 				t.Errorf("got  %v\nwant %s", err, tc.want)
 			}
 		})
@@ -204,27 +204,27 @@ func TestRefusals(t *testing.T) {
 }
 
 // Without a number it is the newest healthy one with which anything would be different.
-func TestChoose(t *testing.T) {
+func TestPlanPicksRevision(t *testing.T) {
 	web := func(image, more string) string {
-		return with(`{name: web` + more + `, service: {image: "` + image + `"}}`)
+		return componentsSpec(`{name: web` + more + `, service: {image: "` + image + `"}}`)
 	}
-	b := shop(t, &appsapi.AppStack{}, web("3", ", suspend: true"), web("1", ""), web("2", ""), web("4", ""), web("3", ""), web("3", ", suspend: true"))
-	b.All[2].Healthy, b.All[4].Current = false, true
+	b := newPlanner(t, &appsapi.AppStack{}, web("3", ", suspend: true"), web("1", ""), web("2", ""), web("4", ""), web("3", ""), web("3", ", suspend: true"))
+	b.Revisions[2].Healthy, b.Revisions[4].Current = false, true
 	for number, want := range map[int64]int64{0: 2, 3: 3, 1: 1} {
-		d, err := b.Choose(number)
+		d, err := b.Plan(number)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d.To.Number != want {
-			t.Errorf("asked for %d: got revision %d, want %d", number, d.To.Number, want)
+		if d.Target.Number != want {
+			t.Errorf("asked for %d: got revision %d, want %d", number, d.Target.Number, want)
 		}
 	}
-	if _, err := b.Choose(9); err == nil {
+	if _, err := b.Plan(9); err == nil {
 		t.Error("revision 9 does not exist")
 	}
-	b.All = b.All[2:]
+	b.Revisions = b.Revisions[2:]
 	const want = "AppStack prod/shop has no earlier revision with which everything was ready and anything would be different; choose one with --to-revision: kubectl holdfast history shop -n prod lists them"
-	if _, err := b.Choose(0); err == nil || err.Error() != want {
+	if _, err := b.Plan(0); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }

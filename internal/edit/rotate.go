@@ -18,9 +18,9 @@ func Rotate(app application.Application, spec map[string]any, component string, 
 	case *appsapi.CloudManager:
 		db, _ := spec["db"].(map[string]any)
 		if component != "" && component != "db" {
-			return "", noDatabase(app, component)
+			return "", noDatabaseError(app, component)
 		}
-		request(db, at)
+		requestRotation(db, at)
 		names = []string{"db"}
 	case *appsapi.AppStack:
 		if err := checkComponent(app, spec, component); err != nil {
@@ -28,22 +28,22 @@ func Rotate(app application.Application, spec map[string]any, component string, 
 		}
 		for _, c := range componentSpecs(spec) {
 			db, ok := c["database"].(map[string]any)
-			if ok && (component == "" || name(c) == component) {
+			if ok && (component == "" || componentName(c) == component) {
 				if db["rootPasswordSecretRef"] != nil && db["passwordSecretRef"] != nil {
-					return "", application.Refuse("both passwords of component %q of %s come from Secrets of yours; change them there", name(c), application.Title(app))
+					return "", application.UserErrorf("both passwords of component %q of %s come from Secrets of yours; change them there", componentName(c), application.Title(app))
 				}
-				request(db, at)
-				names = append(names, name(c))
+				requestRotation(db, at)
+				names = append(names, componentName(c))
 			}
 		}
 	}
 	if len(names) == 0 {
-		return "", noDatabase(app, component)
+		return "", noDatabaseError(app, component)
 	}
 	return fmt.Sprintf("%s gets other passwords: %s.", application.Title(app), strings.Join(names, ", ")), nil
 }
 
-func request(database map[string]any, at string) {
+func requestRotation(database map[string]any, at string) {
 	rotation, _ := database["rotation"].(map[string]any)
 	if rotation == nil {
 		rotation = map[string]any{}
@@ -52,9 +52,9 @@ func request(database map[string]any, at string) {
 	database["rotation"] = rotation
 }
 
-func noDatabase(app application.Application, component string) error {
+func noDatabaseError(app application.Application, component string) error {
 	if component != "" {
-		return application.Refuse("component %q of %s is no database, so it has no passwords that could be replaced", component, application.Title(app))
+		return application.UserErrorf("component %q of %s is no database, so it has no passwords that could be replaced", component, application.Title(app))
 	}
-	return application.Refuse("%s has no database, so there are no passwords that could be replaced", application.Title(app))
+	return application.UserErrorf("%s has no database, so there are no passwords that could be replaced", application.Title(app))
 }

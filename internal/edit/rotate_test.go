@@ -16,12 +16,12 @@ import (
 func TestRotate(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "prod", Name: "shop"}
 	stack, manager, service := &appsapi.AppStack{ObjectMeta: meta}, &appsapi.CloudManager{ObjectMeta: meta}, &appsapi.AppService{ObjectMeta: meta}
-	const own = "{components: [{name: db, database: {rootPasswordSecretRef: {name: a}, passwordSecretRef: {name: a}}}]}"
+	const ownSecrets = "{components: [{name: db, database: {rootPasswordSecretRef: {name: a}, passwordSecretRef: {name: a}}}]}"
 	const two = "{components: [{name: db, database: {version: '11.8'}}, {name: log, database: {rotation: {everyDays: 3}}}, {name: web, service: {}}]}"
 	for _, c := range []struct {
 		app                   application.Application
 		spec, component, want string
-		said                  string
+		message               string
 	}{
 		{stack, two, "", "{components: [{name: db, database: {version: '11.8', rotation: {requestedAt: AT}}}, {name: log, database: {rotation: {everyDays: 3, requestedAt: AT}}}, {name: web, service: {}}]}",
 			"AppStack prod/shop gets other passwords: db, log."},
@@ -30,18 +30,18 @@ func TestRotate(t *testing.T) {
 		{stack, two, "web", two, `component "web" of AppStack prod/shop is no database, so it has no passwords that could be replaced`},
 		{stack, "{components: [{name: web, service: {}}]}", "", "{components: [{name: web, service: {}}]}",
 			"AppStack prod/shop has no database, so there are no passwords that could be replaced"},
-		{stack, own, "", own, `both passwords of component "db" of AppStack prod/shop come from Secrets of yours; change them there`},
+		{stack, ownSecrets, "", ownSecrets, `both passwords of component "db" of AppStack prod/shop come from Secrets of yours; change them there`},
 		{manager, "{db: {rootPass: x}}", "", "{db: {rootPass: x, rotation: {requestedAt: AT}}}", "CloudManager prod/shop gets other passwords: db."},
 		{manager, "{db: {rootPass: x}}", "front", "{db: {rootPass: x}}", `component "front" of CloudManager prod/shop is no database, so it has no passwords that could be replaced`},
 		{service, "{image: x}", "", "{image: x}", "AppService prod/shop has no database, so there are no passwords that could be replaced"},
 	} {
-		spec, want := specOf(t, c.spec), specOf(t, strings.ReplaceAll(c.want, "AT", `"2026-11-16T12:00:00Z"`))
-		said, err := Rotate(c.app, spec, c.component, time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC))
+		spec, want := parseSpec(t, c.spec), parseSpec(t, strings.ReplaceAll(c.want, "AT", `"2026-11-16T12:00:00Z"`))
+		message, err := Rotate(c.app, spec, c.component, time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC))
 		if err != nil {
-			said = err.Error()
+			message = err.Error()
 		}
-		if said != c.said {
-			t.Errorf("%s %q: said %q, want %q", c.spec, c.component, said, c.said)
+		if message != c.message {
+			t.Errorf("%s %q: said %q, want %q", c.spec, c.component, message, c.message)
 		}
 		if diff := cmp.Diff(want, spec); diff != "" {
 			t.Errorf("%s %q (-want +got):\n%s", c.spec, c.component, diff)
@@ -49,7 +49,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-func specOf(t *testing.T, text string) map[string]any {
+func parseSpec(t *testing.T, text string) map[string]any {
 	t.Helper()
 	var spec map[string]any
 	if err := yaml.Unmarshal([]byte(text), &spec); err != nil {

@@ -11,8 +11,8 @@ import (
 // maxReplicas is what the API takes.
 const maxReplicas = 10000
 
-// Scaled is what became of the number of pods.
-type Scaled struct {
+// ScaleResult is what became of the number of pods.
+type ScaleResult struct {
 	app application.Application
 	// Component is empty for an AppService, which is one itself.
 	Component string
@@ -24,90 +24,90 @@ type Scaled struct {
 }
 
 // Changed says whether the number is another one.
-func (s Scaled) Changed() bool { return s.Before == nil || *s.Before != s.After }
+func (s ScaleResult) Changed() bool { return s.Before == nil || *s.Before != s.After }
 
 // Scale sets how many pods of an AppService run, or of a component, and nothing else.
-func Scale(app application.Application, spec map[string]any, component string, replicas int32) (Scaled, error) {
-	s := Scaled{app: app, Component: component, After: int64(replicas)}
+func Scale(app application.Application, spec map[string]any, component string, replicas int32) (ScaleResult, error) {
+	s := ScaleResult{app: app, Component: component, After: int64(replicas)}
 	if replicas < 0 || replicas > maxReplicas {
-		return s, application.Refuse("%s cannot have %d pods; use a number from 0 to %d", what(app, component), replicas, maxReplicas)
+		return s, application.UserErrorf("%s cannot have %d pods; use a number from 0 to %d", displayName(app, component), replicas, maxReplicas)
 	}
-	at, err := scalable(app, spec, component)
+	target, err := scalableSpec(app, spec, component)
 	if err != nil {
 		return s, err
 	}
-	if auto, ok := at["autoscaling"].(map[string]any); ok {
-		return s, application.Refuse("%s is scaled by its autoscaling, up to %v pods; change minReplicas and maxReplicas there, or remove it first: kubectl edit %s %s -n %s",
-			what(app, component), auto["maxReplicas"], strings.ToLower(application.KindOf(app)), app.GetName(), app.GetNamespace())
+	if auto, ok := target["autoscaling"].(map[string]any); ok {
+		return s, application.UserErrorf("%s is scaled by its autoscaling, up to %v pods; change minReplicas and maxReplicas there, or remove it first: kubectl edit %s %s -n %s",
+			displayName(app, component), auto["maxReplicas"], strings.ToLower(application.KindOf(app)), app.GetName(), app.GetNamespace())
 	}
-	if before, ok := at["replicas"].(int64); ok {
+	if before, ok := target["replicas"].(int64); ok {
 		s.Before = &before
 	}
-	at["replicas"] = s.After
-	s.Suspended = isSuspended(spec, find(entries(spec, "components"), "name", component))
+	target["replicas"] = s.After
+	s.Suspended = isSuspended(spec, findByKey(objectList(spec, "components"), "name", component))
 	return s, nil
 }
 
-// scalable is the part of a spec that has the number of pods.
-func scalable(app application.Application, spec map[string]any, component string) (map[string]any, error) {
+// scalableSpec is the part of a spec that has the number of pods.
+func scalableSpec(app application.Application, spec map[string]any, component string) (map[string]any, error) {
 	switch app.(type) {
 	case *appsapi.AppService:
 		return spec, checkComponent(app, spec, component)
 	case *appsapi.CloudManager:
-		return partOf(app, spec, component)
+		return cloudManagerServiceSpec(app, spec, component)
 	}
-	var some []string
+	var scalableNames []string
 	for _, c := range componentSpecs(spec) {
-		if server(c) != nil && c["database"] == nil {
-			some = append(some, name(c))
+		if longRunningSpec(c) != nil && c["database"] == nil {
+			scalableNames = append(scalableNames, componentName(c))
 		}
 	}
 	if component == "" {
-		return nil, whichOne(app, some)
+		return nil, componentRequiredError(app, scalableNames)
 	}
 	if err := checkComponent(app, spec, component); err != nil {
 		return nil, err
 	}
-	c := find(entries(spec, "components"), "name", component)
+	c := findByKey(objectList(spec, "components"), "name", component)
 	if c["database"] != nil {
-		return nil, oneServer(app, some)
+		return nil, notScalableError(app, scalableNames)
 	}
-	s := server(c)
+	s := longRunningSpec(c)
 	if s == nil {
-		return nil, application.Refuse("component %q of %s is a job, which runs once and has no number of pods; scale %s", component, application.Title(app), orNothing(some))
+		return nil, application.UserErrorf("component %q of %s is a job, which runs once and has no number of pods; scale %s", component, application.Title(app), joinNames(scalableNames))
 	}
 	return s, nil
 }
 
-// partOf is the service of a CloudManager. Its database is one server: two on the same data would
+// cloudManagerServiceSpec is the service of a CloudManager. Its database is one server: two on the same data would
 // destroy it.
-func partOf(app application.Application, spec map[string]any, part string) (map[string]any, error) {
-	parts := []string{"identity", "front"}
-	switch part {
+func cloudManagerServiceSpec(app application.Application, spec map[string]any, component string) (map[string]any, error) {
+	names := []string{"identity", "front"}
+	switch component {
 	case "":
-		return nil, whichOne(app, parts)
+		return nil, componentRequiredError(app, names)
 	case "db":
-		return nil, oneServer(app, parts)
+		return nil, notScalableError(app, names)
 	case "identity", "front":
-		if service, ok := spec[part].(map[string]any); ok {
+		if service, ok := spec[component].(map[string]any); ok {
 			if deployment, ok := service["deployment"].(map[string]any); ok {
 				return deployment, nil
 			}
 		}
 	}
-	return nil, noComponent(app, part, append([]string{"db"}, parts...))
+	return nil, noComponentError(app, component, append([]string{"db"}, names...))
 }
 
-func oneServer(app application.Application, others []string) error {
-	return application.Refuse("the database of %s is one server and cannot be scaled; scale %s", application.Title(app), orNothing(others))
+func notScalableError(app application.Application, scalableNames []string) error {
+	return application.UserErrorf("the database of %s is one server and cannot be scaled; scale %s", application.Title(app), joinNames(scalableNames))
 }
 
-func whichOne(app application.Application, names []string) error {
-	return application.Refuse("%s has several components, and each its own number of pods; say which one with --component: %s", application.Title(app), orNothing(names)).
-		OrElsewhere("%s has several components, and each its own number of pods; say which component: %s", application.Title(app), orNothing(names))
+func componentRequiredError(app application.Application, names []string) error {
+	return application.UserErrorf("%s has several components, and each its own number of pods; say which one with --component: %s", application.Title(app), joinNames(names)).
+		WithNonCLIMessage("%s has several components, and each its own number of pods; say which component: %s", application.Title(app), joinNames(names))
 }
 
-func orNothing(names []string) string {
+func joinNames(names []string) string {
 	if len(names) == 0 {
 		return "nothing: it has only jobs"
 	}
@@ -115,12 +115,12 @@ func orNothing(names []string) string {
 }
 
 // String says how many pods there are to be.
-func (s Scaled) String() string {
+func (s ScaleResult) String() string {
 	pods := "pods"
 	if s.After == 1 {
 		pods = "pod"
 	}
-	title := what(s.app, s.Component)
+	title := displayName(s.app, s.Component)
 	switch {
 	case !s.Changed():
 		return fmt.Sprintf("%s has %d %s in its spec already; nothing to do.", title, s.After, pods)

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/application"
 )
 
-// Raw reads an application again, with the fields that this version of ours does not know: what
+// ReadRaw reads an application again, with the fields that this version of ours does not know: what
 // is written back must have them still.
-func Raw(ctx context.Context, c client.Reader, app application.Application) (*unstructured.Unstructured, error) {
+func ReadRaw(ctx context.Context, c client.Reader, app application.Application) (*unstructured.Unstructured, error) {
 	raw := &unstructured.Unstructured{}
 	raw.SetGroupVersionKind(appsapi.GroupVersion.WithKind(application.KindOf(app)))
 	if err := c.Get(ctx, client.ObjectKeyFromObject(app), raw); err != nil {
@@ -23,20 +23,20 @@ func Raw(ctx context.Context, c client.Reader, app application.Application) (*un
 	return raw, nil
 }
 
-// writeTries is how often the operator's own writes may come between.
-const writeTries = 5
+// maxWriteAttempts is how often the operator's own writes may come between.
+const maxWriteAttempts = 5
 
 // Writer writes specs of applications.
 type Writer struct {
 	Client client.Client
-	// Manager is who the API server notes as the author.
-	Manager string
+	// FieldManager is who the API server notes as the author.
+	FieldManager string
 	// DryRun lets the API server only say whether it would take it.
 	DryRun bool
 }
 
 func (w Writer) options() []client.UpdateOption {
-	o := []client.UpdateOption{client.FieldOwner(w.Manager)}
+	o := []client.UpdateOption{client.FieldOwner(w.FieldManager)}
 	if w.DryRun {
 		o = append(o, client.DryRunAll)
 	}
@@ -46,22 +46,22 @@ func (w Writer) options() []client.UpdateOption {
 // Write writes the spec of an application back, unless somebody has changed it since it was
 // read; that the operator wrote its status meanwhile does not matter.
 func (w Writer) Write(ctx context.Context, title string, raw *unstructured.Unstructured) error {
-	written := raw.DeepCopy() // the answer has another generation
-	err := w.Client.Update(ctx, written, w.options()...)
-	for range writeTries {
+	obj := raw.DeepCopy() // the answer has another generation
+	err := w.Client.Update(ctx, obj, w.options()...)
+	for range maxWriteAttempts {
 		if !apierrors.IsConflict(err) {
 			break
 		}
-		fresh := written.DeepCopy()
+		fresh := obj.DeepCopy()
 		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(raw), fresh); err != nil {
 			return fmt.Errorf("get %s: %w", title, err)
 		}
 		if fresh.GetUID() != raw.GetUID() || fresh.GetGeneration() != raw.GetGeneration() {
-			return meanwhile("%s was changed by somebody else meanwhile, so nothing was written; look at it, and run the same again", title)
+			return changedMeanwhileError("%s was changed by somebody else meanwhile, so nothing was written; look at it, and run the same again", title)
 		}
-		written = fresh
-		written.Object["spec"] = raw.Object["spec"]
-		err = w.Client.Update(ctx, written, w.options()...)
+		obj = fresh
+		obj.Object["spec"] = raw.Object["spec"]
+		err = w.Client.Update(ctx, obj, w.options()...)
 	}
 	switch {
 	case apierrors.IsInvalid(err):
@@ -75,13 +75,13 @@ func (w Writer) Write(ctx context.Context, title string, raw *unstructured.Unstr
 // Edit changes the spec of an application, also when others change something else in it at the
 // same time. change says whether it changed anything; without, nothing is written.
 func (w Writer) Edit(ctx context.Context, app application.Application, change func(spec map[string]any) (bool, error)) (changed bool, err error) {
-	for range writeTries {
-		raw, err := Raw(ctx, w.Client, app)
+	for range maxWriteAttempts {
+		raw, err := ReadRaw(ctx, w.Client, app)
 		if err != nil {
 			return false, err
 		}
 		if raw.GetUID() != app.GetUID() {
-			return false, meanwhile("%s was deleted and created again meanwhile, so nothing was written; look at it, and run the same again", application.Title(app))
+			return false, changedMeanwhileError("%s was deleted and created again meanwhile, so nothing was written; look at it, and run the same again", application.Title(app))
 		}
 		spec, _ := raw.Object["spec"].(map[string]any)
 		if changed, err := change(spec); err != nil || !changed {
@@ -95,11 +95,11 @@ func (w Writer) Edit(ctx context.Context, app application.Application, change fu
 			return false, fmt.Errorf("update %s: %w", application.Title(app), err)
 		}
 	}
-	return false, meanwhile("%s changes faster than it can be written, so nothing was; run the same again", application.Title(app))
+	return false, changedMeanwhileError("%s changes faster than it can be written, so nothing was; run the same again", application.Title(app))
 }
 
-func meanwhile(format string, args ...any) error {
-	r := application.Refuse(format, args...)
-	r.Meanwhile = true
+func changedMeanwhileError(format string, args ...any) error {
+	r := application.UserErrorf(format, args...)
+	r.Conflict = true
 	return r
 }

@@ -23,16 +23,16 @@ import (
 type fixture struct {
 	Now  time.Time `json:"now"`
 	Code Code      `json:"code"`
-	// Of is the workload that it is about, if there are several.
-	Of      string            `json:"of,omitempty"`
-	Absent  []Ref             `json:"absent,omitempty"`
-	Whole   []string          `json:"whole,omitempty"`
-	Objects []json.RawMessage `json:"objects"`
+	// Workload is the workload that it is about, if there are several.
+	Workload      string            `json:"of,omitempty"`
+	MissingRefs   []Ref             `json:"absent,omitempty"`
+	CompleteKinds []string          `json:"whole,omitempty"`
+	Objects       []json.RawMessage `json:"objects"`
 }
 
-const causesFolder = "testdata/causes"
+const causesDir = "testdata/causes"
 
-func readFixture(t *testing.T, file string) (Scene, fixture) {
+func readFixture(t *testing.T, file string) (Snapshot, fixture) {
 	t.Helper()
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -42,7 +42,7 @@ func readFixture(t *testing.T, file string) (Scene, fixture) {
 	if err := yaml.UnmarshalStrict(content, &f); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	s := Scene{Absent: f.Absent, Whole: f.Whole}
+	s := Snapshot{MissingRefs: f.MissingRefs, CompleteKinds: f.CompleteKinds}
 	for _, raw := range f.Objects {
 		obj, _, err := clientgoscheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
 		if runtime.IsNotRegisteredError(err) {
@@ -59,15 +59,15 @@ func readFixture(t *testing.T, file string) (Scene, fixture) {
 	return s, f
 }
 
-// told is a cause as the golden file has it.
-func told(c Cause) string {
-	return fmt.Sprintf("%s (%s) %s\n  %s\n  fix: %s\n", c.Code, c.Severity, c.Object, c.Sentence, c.Fix)
+// formatCause is a cause as the golden file has it.
+func formatCause(c Cause) string {
+	return fmt.Sprintf("%s (%s) %s\n  %s\n  fix: %s\n", c.Code, c.Severity, c.Object, c.Message, c.Fix)
 }
 
 // TestCauses holds every cause against objects as a real cluster has them, and the exact
 // sentences that people read. What is kept of pods by the operator must tell the same.
 func TestCauses(t *testing.T) {
-	files, err := filepath.Glob(causesFolder + "/*.yaml")
+	files, err := filepath.Glob(causesDir + "/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no fixtures: %v", err)
 	}
@@ -84,27 +84,27 @@ func TestCauses(t *testing.T) {
 		}
 		shown[f.Code] = true
 		examples[f.Code] = append(examples[f.Code], causes[i])
-		fmt.Fprintf(&all, "%s: %s", strings.TrimSuffix(filepath.Base(file), ".yaml"), told(causes[i]))
-		wellSaid(t, causes, "S3CR3T")
+		fmt.Fprintf(&all, "%s: %s", strings.TrimSuffix(filepath.Base(file), ".yaml"), formatCause(causes[i]))
+		checkCauseText(t, causes, "S3CR3T")
 		for n, p := range s.Pods {
-			s.Pods[n] = Project(p)
+			s.Pods[n] = ProjectPod(p)
 		}
-		if kept := Explain(s, f.Now).Causes; !slices.ContainsFunc(kept, func(c Cause) bool { return c.Code == f.Code && c.Sentence == causes[i].Sentence }) &&
-			!slices.Contains(needsWhole, f.Code) {
-			t.Errorf("%s: of what the operator keeps of pods follows %v, want %s", file, kept, causes[i].Sentence)
-		}
-	}
-	for _, e := range Entries {
-		if !shown[e.Code] && !slices.Contains(elsewhere, e.Code) {
-			t.Errorf("there is no fixture of %s in %s", e.Code, causesFolder)
+		if projected := Explain(s, f.Now).Causes; !slices.ContainsFunc(projected, func(c Cause) bool { return c.Code == f.Code && c.Message == causes[i].Message }) &&
+			!slices.Contains(needsFullPod, f.Code) {
+			t.Errorf("%s: of what the operator keeps of pods follows %v, want %s", file, projected, causes[i].Message)
 		}
 	}
-	golden.File(t, "testdata/causes.txt", all.String())
-	golden.File(t, "../../docs/user/causes.md", string(page(examples)))
+	for _, e := range Catalog {
+		if !shown[e.Code] && !slices.Contains(coveredElsewhere, e.Code) {
+			t.Errorf("there is no fixture of %s in %s", e.Code, causesDir)
+		}
+	}
+	golden.CheckFile(t, "testdata/causes.txt", all.String())
+	golden.CheckFile(t, "../../docs/user/causes.md", string(renderCausesPage(examples)))
 }
 
-// page is what people read about all causes.
-func page(examples map[Code][]Cause) []byte {
+// renderCausesPage is what people read about all causes.
+func renderCausesPage(examples map[Code][]Cause) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `# Causes
 
@@ -118,22 +118,22 @@ Holdfast; they stay the same. An *error* explains why something is not ready, a 
 | code | | means |
 | --- | --- | --- |
 `)
-	for _, e := range Entries {
-		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", e.Code, anchor(e.Code), e.Severity, e.Means)
+	for _, e := range Catalog {
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", e.Code, anchor(e.Code), e.Severity, e.Description)
 	}
-	for _, e := range Entries {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\nRead from: %s.\n", e.Code, e.Means, e.Read)
+	for _, e := range Catalog {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\nRead from: %s.\n", e.Code, e.Description, e.Source)
 		for _, c := range examples[e.Code] {
-			fmt.Fprintf(&b, "\n> %s\n>\n> Fix: %s\n", c.Sentence, c.Fix)
+			fmt.Fprintf(&b, "\n> %s\n>\n> Fix: %s\n", c.Message, c.Fix)
 		}
 	}
 	return b.Bytes()
 }
 
 var (
-	// needsWhole are causes that who keeps only part of pods does not see.
-	needsWhole = []Code{SelectorMismatch, PortMismatch, UpdateBlocked}
-	// elsewhere are causes that follow from more than one component: internal/view and the
+	// needsFullPod are causes that who keeps only part of pods does not see.
+	needsFullPod = []Code{SelectorMismatch, PortMismatch, UpdateBlocked}
+	// coveredElsewhere are causes that follow from more than one component: internal/inspect and the
 	// operator name them.
-	elsewhere = []Code{DependencyWait, FieldConflict, NamespaceTerminating}
+	coveredElsewhere = []Code{DependencyWait, FieldConflict, NamespaceTerminating}
 )

@@ -18,9 +18,9 @@ const (
 	reasonConfigError         = "CreateContainerConfigError"
 	reasonCrashLoopBackOff    = "CrashLoopBackOff"
 	reasonInvalidImageName    = "InvalidImageName"
-	reasonNeverPull           = "ErrImageNeverPull"
-	reasonSignature           = "SignatureValidationFailed"
-	reasonInspect             = "ImageInspectError"
+	reasonImageNeverPull      = "ErrImageNeverPull"
+	reasonSignatureValidation = "SignatureValidationFailed"
+	reasonImageInspect        = "ImageInspectError"
 	reasonCreateError         = "CreateContainerError"
 	reasonRunError            = "RunContainerError"
 	reasonPostStartHook       = "PostStartHookError"
@@ -33,8 +33,8 @@ type container struct {
 	spec   corev1.Container
 	// statusPath and specPath lead to them from the pod.
 	statusPath, specPath string
-	// first is set for an init container that ends before the others start.
-	first bool
+	// isInit is set for an init container that ends before the others start.
+	isInit bool
 }
 
 // containerOf pairs the i-th status of a list with its container. Lists are matched by
@@ -46,14 +46,14 @@ func containerOf(pod *corev1.Pod, isInit bool, i int) container {
 		statuses, specs = pod.Status.InitContainerStatuses, pod.Spec.InitContainers
 		statusPath, specPath = "status.initContainerStatuses", "spec.initContainers"
 	}
-	c := container{pod: pod, status: &statuses[i], statusPath: fmt.Sprintf("%s[%d]", statusPath, i), first: isInit}
+	c := container{pod: pod, status: &statuses[i], statusPath: fmt.Sprintf("%s[%d]", statusPath, i), isInit: isInit}
 	j := slices.IndexFunc(specs, func(s corev1.Container) bool { return s.Name == c.status.Name })
 	if j < 0 {
 		c.spec.Image = c.status.Image
 		return c
 	}
 	c.spec, c.specPath = specs[j], fmt.Sprintf("%s[%d]", specPath, j)
-	c.first = isInit && !isSidecar(&c.spec)
+	c.isInit = isInit && !isSidecar(&c.spec)
 	return c
 }
 
@@ -63,135 +63,135 @@ func isSidecar(c *corev1.Container) bool {
 }
 
 // String names the container and its pod inside of a sentence, title at its beginning.
-func (c container) String() string { return c.called("container", "init container") }
-func (c container) title() string  { return c.called("Container", "Init container") }
+func (c container) String() string { return c.label("container", "init container") }
+func (c container) title() string  { return c.label("Container", "Init container") }
 
-func (c container) called(usual, first string) string {
-	if c.first {
-		usual = first
+func (c container) label(kind, initKind string) string {
+	if c.isInit {
+		kind = initKind
 	}
-	return fmt.Sprintf("%s %s of pod %s", usual, short(c.status.Name), c.pod.Name)
+	return fmt.Sprintf("%s %s of pod %s", kind, abbreviate(c.status.Name), c.pod.Name)
 }
 
-// lookUp is the command that shows the events of a pod.
-func lookUp(pod *corev1.Pod) string {
+// describePodCommand is the command that shows the events of a pod.
+func describePodCommand(pod *corev1.Pod) string {
 	return fmt.Sprintf("kubectl describe pod -n %s %s", pod.Namespace, pod.Name)
 }
 
-// own is the key of causes that lie in the container itself, whatever their value.
-func (c container) own() string { return workload(c.pod) + " " + c.status.Name }
+// causeKey is the key of causes that lie in the container itself, whatever their value.
+func (c container) causeKey() string { return workloadLabel(c.pod) + " " + c.status.Name }
 
-// since is when the container stopped being ready; one that is ready again tells of its
+// unreadySince is when the container stopped being ready; one that is ready again tells of its
 // last end.
-func (c container) since() time.Time {
-	if d, _ := c.death(); d != nil && isReady(c.pod) {
+func (c container) unreadySince() time.Time {
+	if d, _ := c.lastTermination(); d != nil && isReady(c.pod) {
 		return d.FinishedAt.Time
 	}
-	return since(c.pod, corev1.ContainersReady, corev1.PodReady)
+	return falseSince(c.pod, corev1.ContainersReady, corev1.PodReady)
 }
 
-// isFine says whether the container keeps nobody waiting.
-func (c container) isFine() bool {
+// isReadyOrDone says whether the container keeps nobody waiting.
+func (c container) isReadyOrDone() bool {
 	t := c.status.State.Terminated
-	return c.status.Ready || c.first && t != nil && t.ExitCode == 0
+	return c.status.Ready || c.isInit && t != nil && t.ExitCode == 0
 }
 
-// container looks for the one cause that keeps a container from being ready:
+// checkContainer looks for the one cause that keeps a container from being ready:
 //
 //	waits for a known reason --> ended a short time ago --> runs and does not answer
 //
 // A container that waits for its image may have crashed before; then the image is what
 // has to be mended first.
-func (e *examiner) container(c container) {
-	if c.isFine() && !e.isBrief(c) {
+func (e *explainer) checkContainer(c container) {
+	if c.isReadyOrDone() && !e.restartedRecently(c) {
 		return
 	}
 	if w := c.status.State.Waiting; w != nil {
 		switch w.Reason {
 		case reasonErrImagePull, reasonImagePullBackOff, reasonRegistryUnavailable:
-			e.pull(c, w)
+			e.addPullFailure(c, w)
 			return
 		case reasonInvalidImageName:
-			e.misnamed(c, w)
+			e.addInvalidImageName(c, w)
 			return
-		case reasonNeverPull:
-			e.neverPulled(c, w)
+		case reasonImageNeverPull:
+			e.addImageNeverPull(c, w)
 			return
-		case reasonSignature, reasonInspect:
-			e.unsigned(c, w)
+		case reasonSignatureValidation, reasonImageInspect:
+			e.addImageRejected(c, w)
 			return
 		case reasonCreateError, reasonRunError, reasonStartError:
-			e.unstarted(c, w.Reason, w.Message, c.statusPath+".state.waiting")
+			e.addStartError(c, w.Reason, w.Message, c.statusPath+".state.waiting")
 			return
 		case reasonPostStartHook:
-			e.hook(c, w)
+			e.addPostStartHookFailure(c, w)
 			return
 		case reasonConfigError:
-			e.missing(c, w)
+			e.addMissingReference(c, w)
 			return
 		case reasonCrashLoopBackOff:
-			e.crashed(c)
+			e.addCrash(c)
 			return
 		}
 	}
-	if e.crashedLately(c) {
-		e.crashed(c)
+	if e.crashedRecently(c) {
+		e.addCrash(c)
 		return
 	}
-	if c.first {
-		e.initializing(c)
+	if c.isInit {
+		e.addInitBlocked(c)
 		return
 	}
-	if !e.startup(c) {
-		e.readiness(c)
+	if !e.checkStartup(c) {
+		e.checkReadiness(c)
 	}
 }
 
-// missingRef accepts only what can be the name of an object, so that no other text of
+// missingRefPattern accepts only what can be the name of an object, so that no other text of
 // the message gets into a sentence.
-var missingRef = regexp.MustCompile(`\b(secret|configmap)s? "([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)" not found`)
+var missingRefPattern = regexp.MustCompile(`\b(secret|configmap)s? "([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)" not found`)
 
-// missingKey accepts only what can be a key and the name of an object.
-var missingKey = regexp.MustCompile(`^couldn't find key ([-._a-zA-Z0-9]{1,253}) in (Secret|ConfigMap) [-a-z0-9]{1,63}/([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)$`)
+// missingKeyPattern accepts only what can be a key and the name of an object.
+var missingKeyPattern = regexp.MustCompile(`^couldn't find key ([-._a-zA-Z0-9]{1,253}) in (Secret|ConfigMap) [-a-z0-9]{1,63}/([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)$`)
 
-// kindCalled is a kind as kubelet calls it.
-func kindCalled(word string) string {
+// kindFromKubelet is a kind as kubelet calls it.
+func kindFromKubelet(word string) string {
 	if strings.HasPrefix(word, "config") {
 		return "ConfigMap"
 	}
 	return "Secret"
 }
 
-// codeOf is the cause that something of a kind is missing.
-func codeOf(kind string) Code {
+// missingRefCode is the cause that something of a kind is missing.
+func missingRefCode(kind string) Code {
 	if kind == "ConfigMap" {
 		return MissingConfigMap
 	}
 	return MissingSecret
 }
 
-// missing is a container whose environment refers to what does not exist: an object, or a
+// addMissingReference is a container whose environment refers to what does not exist: an object, or a
 // key of one.
-func (e *examiner) missing(c container, w *corev1.ContainerStateWaiting) {
-	text := plain(w.Message, maxText)
-	if found := missingKey.FindStringSubmatch(text); found != nil {
+func (e *explainer) addMissingReference(c container, w *corev1.ContainerStateWaiting) {
+	text := sanitize(w.Message, maxText)
+	if found := missingKeyPattern.FindStringSubmatch(text); found != nil {
 		key, kind, name := found[1], found[2], found[3]
-		e.add(c.pod, name+" "+key, Cause{
-			Code: MissingKey, Path: c.statusPath + ".state.waiting", Value: name + "/" + key, Since: c.since(),
-			Sentence: fmt.Sprintf("%s needs key %q of %s %q in namespace %s, which has no such key", c.title(), short(key), kind, short(name), c.pod.Namespace),
+		e.addPodCause(c.pod, name+" "+key, Cause{
+			Code: MissingKey, Path: c.statusPath + ".state.waiting", Value: name + "/" + key, Since: c.unreadySince(),
+			Message:  fmt.Sprintf("%s needs key %q of %s %q in namespace %s, which has no such key", c.title(), abbreviate(key), kind, abbreviate(name), c.pod.Namespace),
 			Fix:      fmt.Sprintf("Add key %q to %s %q in namespace %s, or correct spec.env of the application.", key, kind, name, c.pod.Namespace),
 			Evidence: evidence(text),
 		})
 		return
 	}
-	found := missingRef.FindStringSubmatch(text)
+	found := missingRefPattern.FindStringSubmatch(text)
 	if found == nil {
 		return
 	}
-	kind, name := kindCalled(found[1]), found[2]
-	e.add(c.pod, name, Cause{
-		Code: codeOf(kind), Path: c.statusPath + ".state.waiting", Value: name, Since: c.since(),
-		Sentence: fmt.Sprintf("%s needs %s %q, which does not exist in namespace %s", c.title(), kind, short(name), c.pod.Namespace),
+	kind, name := kindFromKubelet(found[1]), found[2]
+	e.addPodCause(c.pod, name, Cause{
+		Code: missingRefCode(kind), Path: c.statusPath + ".state.waiting", Value: name, Since: c.unreadySince(),
+		Message:  fmt.Sprintf("%s needs %s %q, which does not exist in namespace %s", c.title(), kind, abbreviate(name), c.pod.Namespace),
 		Fix:      fmt.Sprintf("Create %s %q in namespace %s, or correct spec.env and spec.envFrom of the application.", kind, name, c.pod.Namespace),
 		Evidence: evidence(text),
 	})

@@ -9,14 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// crashLasts is how long a crash explains why a container is not ready, although it runs
+// crashWindow is how long a crash explains why a container is not ready, although it runs
 // again: a crash loop is not over each time it starts anew.
-const crashLasts = 10 * time.Minute
+const crashWindow = 10 * time.Minute
 
-// proven is how long a container must run after a crash to be believed: one without a
+// stableAfter is how long a container must run after a crash to be believed: one without a
 // readiness probe counts as ready the moment it starts, and in a crash loop that is again
 // and again.
-const proven = 30 * time.Second
+const stableAfter = 30 * time.Second
 
 // Reasons of terminated containers.
 const (
@@ -26,126 +26,126 @@ const (
 	reasonCannotRun  = "ContainerCannotRun"
 	// The container was lost, for example when its node was restarted; its exit code is
 	// made up.
-	reasonLost          = "Unknown"
+	reasonUnknown       = "Unknown"
 	reasonStatusUnknown = "ContainerStatusUnknown"
 )
 
 // Exit codes of processes that were killed or asked to end by somebody else.
 const (
-	exitKilled = 137
-	exitEnded  = 143
+	exitSIGKILL = 137
+	exitSIGTERM = 143
 )
 
-// death is the last end of a container and the field that tells about it; nil if it
+// lastTermination is the last end of a container and the field that tells about it; nil if it
 // never ended.
-func (c container) death() (*corev1.ContainerStateTerminated, string) {
+func (c container) lastTermination() (*corev1.ContainerStateTerminated, string) {
 	if t := c.status.State.Terminated; t != nil {
 		return t, c.statusPath + ".state.terminated"
 	}
 	return c.status.LastTerminationState.Terminated, c.statusPath + ".lastState.terminated"
 }
 
-// crashedLately says whether a container that does not say so itself is in a crash loop.
-func (e *examiner) crashedLately(c container) bool {
-	d, _ := c.death()
-	if d == nil || d.Reason == reasonLost || d.Reason == reasonStatusUnknown {
+// crashedRecently says whether a container that does not say so itself is in a crash loop.
+func (e *explainer) crashedRecently(c container) bool {
+	d, _ := c.lastTermination()
+	if d == nil || d.Reason == reasonUnknown || d.Reason == reasonStatusUnknown {
 		return false
 	}
 	if c.status.State.Terminated == nil && c.status.RestartCount == 0 {
 		return false
 	}
-	until := d.FinishedAt.Add(crashLasts)
-	if !e.now.Before(until) || d.ExitCode == 0 && d.Reason != reasonOOMKilled && !e.endedByProbe(c) {
+	until := d.FinishedAt.Add(crashWindow)
+	if !e.now.Before(until) || d.ExitCode == 0 && d.Reason != reasonOOMKilled && !e.killedByProbe(c) {
 		return false
 	}
-	e.look(until)
+	e.scheduleRecheck(until)
 	return true
 }
 
-// endedByProbe says whether a container that ended well was told to: one that fails a probe
+// killedByProbe says whether a container that ended well was told to: one that fails a probe
 // is, and programs of good manners then exit with 0.
-func (e *examiner) endedByProbe(c container) bool {
+func (e *explainer) killedByProbe(c container) bool {
 	if c.spec.LivenessProbe == nil && c.spec.StartupProbe == nil {
 		return false
 	}
-	if _, _, killed := e.killing(c); killed {
+	if _, _, killed := e.probeKillEvent(c); killed {
 		return true
 	}
-	e.ask(podObject(c.pod))
+	e.needEvents(podRef(c.pod))
 	return false
 }
 
-// hasCrashed says whether a container of the pod runs again after it ended.
-func hasCrashed(pod *corev1.Pod) bool {
-	again := func(s corev1.ContainerStatus) bool {
+// hasRestarted says whether a container of the pod runs again after it ended.
+func hasRestarted(pod *corev1.Pod) bool {
+	runsAgain := func(s corev1.ContainerStatus) bool {
 		return s.State.Running != nil && s.LastTerminationState.Terminated != nil
 	}
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, again) || slices.ContainsFunc(pod.Status.InitContainerStatuses, again)
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, runsAgain) || slices.ContainsFunc(pod.Status.InitContainerStatuses, runsAgain)
 }
 
-// isBrief says whether a container that is ready has run too briefly since its last crash
+// restartedRecently says whether a container that is ready has run too briefly since its last crash
 // to be believed.
-func (e *examiner) isBrief(c container) bool {
-	r, enough := c.status.State.Running, proven
+func (e *explainer) restartedRecently(c container) bool {
+	r, minRuntime := c.status.State.Running, stableAfter
 	if p := c.spec.LivenessProbe; p != nil {
-		enough = max(enough, patience(p)+proven) // it may be ended then, as it was before
+		minRuntime = max(minRuntime, probeGrace(p)+stableAfter) // it may be ended then, as it was before
 	}
-	if r == nil || !e.now.Before(r.StartedAt.Add(enough)) || !e.crashedLately(c) {
+	if r == nil || !e.now.Before(r.StartedAt.Add(minRuntime)) || !e.crashedRecently(c) {
 		return false
 	}
-	e.look(r.StartedAt.Add(enough))
+	e.scheduleRecheck(r.StartedAt.Add(minRuntime))
 	return true
 }
 
-// crashed is a container that ends and should not.
-func (e *examiner) crashed(c container) {
-	d, path := c.death()
+// addCrash is a container that ends and should not.
+func (e *explainer) addCrash(c container) {
+	d, path := c.lastTermination()
 	if d == nil {
-		e.add(c.pod, c.own(), Cause{
-			Code: CrashLoop, Path: c.statusPath + ".state.waiting.reason", Value: reasonCrashLoopBackOff, Since: c.since(),
-			Sentence: c.title() + " ends again and again soon after it starts",
-			Fix:      c.readOutput(false),
-			Evidence: c.endings(nil),
+		e.addPodCause(c.pod, c.causeKey(), Cause{
+			Code: CrashLoop, Path: c.statusPath + ".state.waiting.reason", Value: reasonCrashLoopBackOff, Since: c.unreadySince(),
+			Message:  c.title() + " ends again and again soon after it starts",
+			Fix:      c.logsFix(false),
+			Evidence: c.crashEvidence(nil),
 		})
 		return
 	}
 	switch {
 	case d.Reason == reasonOOMKilled:
-		e.add(c.pod, c.own(), c.outOfMemory(d, path))
+		e.addPodCause(c.pod, c.causeKey(), c.oomCause(d, path))
 		return
 	case d.Reason == reasonStartError || d.Reason == reasonCannotRun:
-		e.unstarted(c, d.Reason, lastLine(d.Message), path)
+		e.addStartError(c, d.Reason, lastLine(d.Message), path)
 		return
-	case e.probedToDeath(c):
+	case e.addProbeRestart(c):
 		return
 	}
 	code := CrashLoop
-	if d.ExitCode == exitKilled || d.ExitCode == exitEnded {
+	if d.ExitCode == exitSIGKILL || d.ExitCode == exitSIGTERM {
 		code = Killed
 	}
 	if code == Killed || c.spec.LivenessProbe != nil || c.spec.StartupProbe != nil {
-		e.ask(podObject(c.pod)) // only events tell who ended it
+		e.needEvents(podRef(c.pod)) // only events tell who ended it
 	}
-	sentence, fix := c.ending(d)
-	e.add(c.pod, c.own(), Cause{
-		Code: code, Path: path + ".exitCode", Value: strconv.Itoa(int(d.ExitCode)), Since: c.since(),
-		Sentence: sentence, Fix: fix, Evidence: c.endings(d),
+	message, fix := c.crashMessage(d)
+	e.addPodCause(c.pod, c.causeKey(), Cause{
+		Code: code, Path: path + ".exitCode", Value: strconv.Itoa(int(d.ExitCode)), Since: c.unreadySince(),
+		Message: message, Fix: fix, Evidence: c.crashEvidence(d),
 	})
 }
 
-func (c container) ending(d *corev1.ContainerStateTerminated) (sentence, fix string) {
+func (c container) crashMessage(d *corev1.ContainerStateTerminated) (message, fix string) {
 	switch d.ExitCode {
 	case 0:
 		return c.title() + " ends although it should keep running: it exited with code 0",
 			"Correct spec.command and spec.args of the application, so that its process stays in the foreground."
-	case exitKilled, exitEnded:
+	case exitSIGKILL, exitSIGTERM:
 		return fmt.Sprintf("%s is killed from outside, and not for its use of memory (exit code %d)", c.title(), d.ExitCode),
-			"Look for a failing liveness probe, or for who ends it, in the events of the pod: " + lookUp(c.pod)
+			"Look for a failing liveness probe, or for who ends it, in the events of the pod: " + describePodCommand(c.pod)
 	}
-	return fmt.Sprintf("%s crashes: it exited with code %d", c.title(), d.ExitCode), c.readOutput(c.status.State.Terminated == nil)
+	return fmt.Sprintf("%s crashes: it exited with code %d", c.title(), d.ExitCode), c.logsFix(c.status.State.Terminated == nil)
 }
 
-func (c container) readOutput(previous bool) string {
+func (c container) logsFix(previous bool) string {
 	flag := ""
 	if previous {
 		flag = " --previous"
@@ -154,34 +154,34 @@ func (c container) readOutput(previous bool) string {
 		c.pod.Namespace, c.pod.Name, c.status.Name, flag)
 }
 
-func (c container) outOfMemory(d *corev1.ContainerStateTerminated, path string) Cause {
+func (c container) oomCause(d *corev1.ContainerStateTerminated, path string) Cause {
 	cause := Cause{
-		Code: OOMKilled, Path: path + ".reason", Value: reasonOOMKilled, Since: c.since(),
-		Sentence: c.title() + " was killed for its use of memory, although it has no memory limit of its own",
+		Code: OOMKilled, Path: path + ".reason", Value: reasonOOMKilled, Since: c.unreadySince(),
+		Message:  c.title() + " was killed for its use of memory, although it has no memory limit of its own",
 		Fix:      "Set spec.resources.requests.memory and spec.resources.limits.memory of the application to what it needs.",
-		Evidence: c.endings(d),
+		Evidence: c.crashEvidence(d),
 	}
 	if limit, ok := c.spec.Resources.Limits[corev1.ResourceMemory]; ok {
 		cause.Path, cause.Value = c.specPath+".resources.limits.memory", limit.String()
-		cause.Sentence = fmt.Sprintf("%s was killed because it used more than its memory limit of %s", c.title(), cause.Value)
+		cause.Message = fmt.Sprintf("%s was killed because it used more than its memory limit of %s", c.title(), cause.Value)
 		cause.Fix = "Raise spec.resources.limits.memory of the application, or let it use less memory."
 	}
 	return cause
 }
 
-// endings is what is known about how a container ended.
-func (c container) endings(d *corev1.ContainerStateTerminated) []string {
+// crashEvidence is what is known about how a container ended.
+func (c container) crashEvidence(d *corev1.ContainerStateTerminated) []string {
 	all := []string{fmt.Sprintf("restarts: %d", c.status.RestartCount)}
 	if d == nil {
 		return all
 	}
-	return append(all, lastWords(d)...)
+	return append(all, terminationEvidence(d)...)
 }
 
-// lastWords is what a container left behind. Its output may contain anything, secrets
+// terminationEvidence is what a container left behind. Its output may contain anything, secrets
 // included, so it is here and nowhere else.
-func lastWords(d *corev1.ContainerStateTerminated) []string {
-	all := []string{fmt.Sprintf("exit code %d, reason %q", d.ExitCode, plain(d.Reason, maxEvidence/4))}
+func terminationEvidence(d *corev1.ContainerStateTerminated) []string {
+	all := []string{fmt.Sprintf("exit code %d, reason %q", d.ExitCode, sanitize(d.Reason, maxEvidence/4))}
 	if out := lastLine(d.Message); out != "" {
 		all = append(all, "last output: "+out)
 	}

@@ -20,8 +20,8 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// Object is where a cause is seen.
-type Object struct {
+// ObjectRef is where a cause is seen.
+type ObjectRef struct {
 	// Group is that of kinds that are not Kubernetes' own, and empty for those that are.
 	Group                 string
 	Kind, Namespace, Name string
@@ -49,60 +49,60 @@ func (s Severity) String() string {
 type Cause struct {
 	Code     Code
 	Severity Severity
-	Object   Object
+	Object   ObjectRef
 	// Path is the field of the object that tells, and Value what matters there.
 	Path, Value string
 	// Since is when it began.
 	Since time.Time
-	// Sentence names what is wrong, in at most 512 bytes that stay the same for as long
+	// Message names what is wrong, in at most 512 bytes that stay the same for as long
 	// as the cause does.
-	Sentence string
+	Message string
 	// Fix is one sentence that says what to do.
 	Fix string
-	// Affects is how many pods have this cause; 0 if it is not about pods.
-	Affects int
+	// AffectedPods is how many pods have this cause; 0 if it is not about pods.
+	AffectedPods int
 	// Evidence is everything that changes or was said by others. It is for people who
 	// may read the pods, and never goes into a status.
 	Evidence []string
 }
 
-// maxSentence holds for whatever names and images the input has.
-const maxSentence = 512
+// maxMessage holds for whatever names and images the input has.
+const maxMessage = 512
 
-// Answer is what there is to say about a component.
-type Answer struct {
+// Diagnosis is what there is to say about a component.
+type Diagnosis struct {
 	// Causes has the most important one first. The same cause in several pods is one
 	// cause, seen in the oldest of them.
 	Causes []Cause
-	// Again is when to ask again although nothing happens: a grace period that keeps quiet
+	// RecheckAt is when to ask again although nothing happens: a grace period that keeps quiet
 	// now is over then, or a crash is so long ago that it no longer explains anything. It is
 	// zero if time alone changes nothing.
-	Again time.Time
-	// Ask are the objects whose events would tell more, the most promising first.
-	Ask []Object
+	RecheckAt time.Time
+	// EventsNeeded are the objects whose events would tell more, the most promising first.
+	EventsNeeded []ObjectRef
 }
 
 // Explain says why a component is not ready. It follows the component down to the pods,
 // their containers and what these refer to, and names the deepest thing that blocks: what
 // only follows from something else is not said.
-func Explain(s Scene, now time.Time) Answer {
-	e := examine(&s, now)
+func Explain(s Snapshot, now time.Time) Diagnosis {
+	e := newExplainer(&s, now)
 	switch w := s.Workload.(type) {
 	case *batchv1.Job:
-		if e.job(w) {
-			return e.answer()
+		if e.checkJob(w) {
+			return e.diagnosis()
 		}
 	case *batchv1.CronJob: // a run that fails is followed by the next
-		return e.answer()
+		return e.diagnosis()
 	}
-	e.workload()
-	e.pods()
-	if !e.blocked() {
-		e.network()
-		e.others()
-		e.slow()
+	e.checkWorkload()
+	e.checkPods()
+	if !e.hasError() {
+		e.checkNetwork()
+		e.checkCustomResources()
+		e.checkProgress()
 	}
-	return e.answer()
+	return e.diagnosis()
 }
 
 // finding is a cause in one object.
@@ -113,142 +113,142 @@ type finding struct {
 	key string
 }
 
-// examiner collects what is found.
-type examiner struct {
-	scene    *Scene
-	now      time.Time
-	again    time.Time
-	live     int // pods that are expected to run
-	findings []finding
-	asks     []Object
-	asked    map[Object]bool
+// explainer collects what is found.
+type explainer struct {
+	snapshot        *Snapshot
+	now             time.Time
+	recheckAt       time.Time
+	activePods      int // pods that are expected to run
+	findings        []finding
+	eventsNeeded    []ObjectRef
+	eventsNeededSet map[ObjectRef]bool
 	// What is looked for once for each pod: an application may have thousands.
-	events map[subject][]Event
-	claim  func(name string) *corev1.PersistentVolumeClaim
-	volume func(name string) *corev1.PersistentVolume
-	node   func(name string) *corev1.Node
+	eventsBySubject map[eventSubject][]Event
+	claimByName     func(name string) *corev1.PersistentVolumeClaim
+	volumeByName    func(name string) *corev1.PersistentVolume
+	nodeByName      func(name string) *corev1.Node
 }
 
-// subject is what an event is about.
-type subject struct{ kind, name string }
+// eventSubject is what an event is about.
+type eventSubject struct{ kind, name string }
 
-func examine(s *Scene, now time.Time) *examiner {
-	e := &examiner{
-		scene: s, now: now, asked: map[Object]bool{}, events: map[subject][]Event{},
-		claim: byName(s.Claims), volume: byName(s.Volumes), node: byName(s.Nodes),
+func newExplainer(s *Snapshot, now time.Time) *explainer {
+	e := &explainer{
+		snapshot: s, now: now, eventsNeededSet: map[ObjectRef]bool{}, eventsBySubject: map[eventSubject][]Event{},
+		claimByName: lazyIndexByName(s.Claims), volumeByName: lazyIndexByName(s.Volumes), nodeByName: lazyIndexByName(s.Nodes),
 	}
 	for _, ev := range s.Events {
-		about := subject{ev.Object.Kind, ev.Object.Name}
-		e.events[about] = append(e.events[about], ev)
+		about := eventSubject{ev.Object.Kind, ev.Object.Name}
+		e.eventsBySubject[about] = append(e.eventsBySubject[about], ev)
 	}
 	return e
 }
 
-func (e *examiner) answer() Answer {
-	causes := merge(e.findings, e.live)
+func (e *explainer) diagnosis() Diagnosis {
+	causes := mergeFindings(e.findings, e.activePods)
 	for i := range causes {
-		if e.scene.Foreign {
-			causes[i].Fix = plain(e.scene.foreign(causes[i].Fix), maxSentence)
+		if e.snapshot.Unmanaged {
+			causes[i].Fix = sanitize(e.snapshot.unmanagedFix(causes[i].Fix), maxMessage)
 		}
 	}
-	return Answer{Causes: causes, Again: e.again, Ask: e.asks}
+	return Diagnosis{Causes: causes, RecheckAt: e.recheckAt, EventsNeeded: e.eventsNeeded}
 }
 
-// blocked says whether something was found that explains why the component is not ready.
-func (e *examiner) blocked() bool {
+// hasError says whether something was found that explains why the component is not ready.
+func (e *explainer) hasError() bool {
 	return slices.ContainsFunc(e.findings, func(f finding) bool { return f.Severity == Error })
 }
 
-// look makes sure that somebody asks again at this time.
-func (e *examiner) look(at time.Time) {
-	if e.again.IsZero() || at.Before(e.again) {
-		e.again = at
+// scheduleRecheck makes sure that somebody asks again at this time.
+func (e *explainer) scheduleRecheck(at time.Time) {
+	if e.recheckAt.IsZero() || at.Before(e.recheckAt) {
+		e.recheckAt = at
 	}
 }
 
-// ask wants the events of an object, if they were not given.
-func (e *examiner) ask(o Object) {
-	if !e.asked[o] {
-		e.asked[o] = true
-		e.asks = append(e.asks, o)
+// needEvents wants the events of an object, if they were not given.
+func (e *explainer) needEvents(o ObjectRef) {
+	if !e.eventsNeededSet[o] {
+		e.eventsNeededSet[o] = true
+		e.eventsNeeded = append(e.eventsNeeded, o)
 	}
 }
 
-// add notes a cause that is seen in a pod.
-func (e *examiner) add(pod *corev1.Pod, key string, c Cause) {
-	c.Object = podObject(pod)
-	e.note(pod, key, c)
+// addPodCause notes a cause that is seen in a pod.
+func (e *explainer) addPodCause(pod *corev1.Pod, key string, c Cause) {
+	c.Object = podRef(pod)
+	e.addFinding(pod, key, c)
 }
 
-// addTo notes a cause that is seen in another object.
-func (e *examiner) addTo(o Object, key string, c Cause) {
+// addCause notes a cause that is seen in another object.
+func (e *explainer) addCause(o ObjectRef, key string, c Cause) {
 	c.Object = o
-	e.note(nil, key, c)
+	e.addFinding(nil, key, c)
 }
 
-func (e *examiner) note(pod *corev1.Pod, key string, c Cause) {
-	c.Sentence, c.Fix = plain(c.Sentence, maxSentence), plain(c.Fix, maxSentence)
-	c.Severity = c.Code.entry().Severity
+func (e *explainer) addFinding(pod *corev1.Pod, key string, c Cause) {
+	c.Message, c.Fix = sanitize(c.Message, maxMessage), sanitize(c.Fix, maxMessage)
+	c.Severity = c.Code.info().Severity
 	e.findings = append(e.findings, finding{Cause: c, pod: pod, key: fmt.Sprintf("%s %s %s", c.Code, c.Object.Namespace, key)})
 }
 
-func podObject(pod *corev1.Pod) Object {
-	return Object{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+func podRef(pod *corev1.Pod) ObjectRef {
+	return ObjectRef{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
 }
 
-// pods examines those that are expected to run, and then what became of others if that is
+// checkPods examines those that are expected to run, and then what became of others if that is
 // why some are missing.
-func (e *examiner) pods() {
+func (e *explainer) checkPods() {
 	ready := 0
-	for _, pod := range e.scene.Pods {
-		if pod == nil || isOver(pod) {
+	for _, pod := range e.snapshot.Pods {
+		if pod == nil || isInactive(pod) {
 			continue
 		}
-		e.live++
+		e.activePods++
 		if isReady(pod) {
 			ready++
 		}
-		if !isReady(pod) || hasCrashed(pod) {
-			e.pod(pod)
+		if !isReady(pod) || hasRestarted(pod) {
+			e.checkPod(pod)
 		}
 	}
-	if ready < e.scene.wanted() && !e.blocked() {
-		e.gone()
+	if ready < e.snapshot.desiredPods() && !e.hasError() {
+		e.checkInactivePods()
 	}
 }
 
-func (e *examiner) pod(pod *corev1.Pod) {
-	if e.silentNode(pod) {
+func (e *explainer) checkPod(checkPod *corev1.Pod) {
+	if e.checkNode(checkPod) {
 		return
 	}
-	switch c := condition(pod, corev1.PodScheduled); {
+	switch c := podCondition(checkPod, corev1.PodScheduled); {
 	case c != nil && c.Status == corev1.ConditionFalse:
-		e.unscheduled(pod, c)
+		e.checkUnscheduled(checkPod, c)
 		return
-	case c == nil && pod.Spec.NodeName == "" && len(pod.Status.ContainerStatuses) == 0:
+	case c == nil && checkPod.Spec.NodeName == "" && len(checkPod.Status.ContainerStatuses) == 0:
 		// The scheduler has chosen a node and says nothing until the volumes are made for it.
-		e.claims(pod)
+		e.checkClaims(checkPod)
 		return
 	}
 	before := len(e.findings)
-	for i := range pod.Status.InitContainerStatuses {
-		e.container(containerOf(pod, true, i))
+	for i := range checkPod.Status.InitContainerStatuses {
+		e.checkContainer(containerOf(checkPod, true, i))
 	}
-	for i := range pod.Status.ContainerStatuses {
-		e.container(containerOf(pod, false, i))
+	for i := range checkPod.Status.ContainerStatuses {
+		e.checkContainer(containerOf(checkPod, false, i))
 	}
 	if len(e.findings) == before {
-		e.beingCreated(pod)
-		e.gated(pod)
+		e.checkCreating(checkPod)
+		e.addReadinessGates(checkPod)
 	}
 }
 
-// merge makes one cause of findings that have the same one. Which finding stands for the
+// mergeFindings makes one cause of findings that have the same one. Which finding stands for the
 // others does not depend on the order of the pods.
-func merge(findings []finding, live int) []Cause {
+func mergeFindings(findings []finding, activePods int) []Cause {
 	slices.SortStableFunc(findings, func(a, b finding) int {
 		return cmp.Or(
-			a.created().Compare(b.created()),
+			a.podCreated().Compare(b.podCreated()),
 			cmp.Compare(a.Object.Name, b.Object.Name),
 			cmp.Compare(a.Object.Namespace, b.Object.Namespace),
 		)
@@ -268,29 +268,29 @@ func merge(findings []finding, live int) []Cause {
 	}
 	for key, i := range index {
 		if n := len(seen[key]); n > 0 {
-			causes[i].Affects = n
-			causes[i].Evidence = append([]string{fmt.Sprintf("%d of %d pods", n, max(live, n))}, causes[i].Evidence...)
+			causes[i].AffectedPods = n
+			causes[i].Evidence = append([]string{fmt.Sprintf("%d of %d pods", n, max(activePods, n))}, causes[i].Evidence...)
 		}
 	}
-	rank(causes)
+	sortCauses(causes)
 	return causes
 }
 
-func (f finding) created() time.Time {
+func (f finding) podCreated() time.Time {
 	if f.pod == nil {
 		return time.Time{}
 	}
 	return f.pod.CreationTimestamp.Time
 }
 
-// rank puts the causes in order: what explains goes before what is only worth knowing, what
+// sortCauses puts the causes in order: what explains goes before what is only worth knowing, what
 // has to be there before anything else can work comes first, and among equals what began
 // first.
-func rank(causes []Cause) {
+func sortCauses(causes []Cause) {
 	slices.SortStableFunc(causes, func(a, b Cause) int {
 		return cmp.Or(
 			cmp.Compare(a.Severity, b.Severity),
-			cmp.Compare(a.Code.entry().Rank, b.Code.entry().Rank),
+			cmp.Compare(a.Code.info().Rank, b.Code.info().Rank),
 			a.Since.Compare(b.Since),
 			cmp.Compare(a.Object.Name, b.Object.Name),
 			cmp.Compare(a.Code, b.Code),
@@ -301,39 +301,39 @@ func rank(causes []Cause) {
 	})
 }
 
-// isOver says whether a pod is not expected to run any more: it is being deleted, has
+// isInactive says whether a pod is not expected to run any more: it is being deleted, has
 // done its work, or was turned away or evicted by its node, which the status says in its
 // reason. How the containers of such a pod ended explains nothing.
-func isOver(pod *corev1.Pod) bool {
+func isInactive(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil ||
 		pod.Status.Phase == corev1.PodSucceeded ||
 		pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != ""
 }
 
 func isReady(pod *corev1.Pod) bool {
-	c := condition(pod, corev1.PodReady)
+	c := podCondition(pod, corev1.PodReady)
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+func podCondition(pod *corev1.Pod, conditionType corev1.PodConditionType) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == kind {
+		if c := &pod.Status.Conditions[i]; c.Type == conditionType {
 			return c
 		}
 	}
 	return nil
 }
 
-// since is when the first of these conditions that is False became so.
-func since(pod *corev1.Pod, kinds ...corev1.PodConditionType) time.Time {
+// falseSince is when the first of these conditions that is False became so.
+func falseSince(pod *corev1.Pod, kinds ...corev1.PodConditionType) time.Time {
 	for _, kind := range kinds {
-		if c := condition(pod, kind); c != nil && c.Status == corev1.ConditionFalse && !c.LastTransitionTime.IsZero() {
+		if c := podCondition(pod, kind); c != nil && c.Status == corev1.ConditionFalse && !c.LastTransitionTime.IsZero() {
 			return c.LastTransitionTime.Time
 		}
 	}
 	return pod.CreationTimestamp.Time
 }
 
-// workload keeps pods of different workloads apart, where the same symptom does not mean
+// workloadLabel keeps pods of different workloads apart, where the same symptom does not mean
 // the same cause.
-func workload(pod *corev1.Pod) string { return pod.Labels[appsapi.LabelWorkload] }
+func workloadLabel(pod *corev1.Pod) string { return pod.Labels[appsapi.LabelWorkload] }

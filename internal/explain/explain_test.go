@@ -16,29 +16,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// noon is when the pods of these tests are looked at.
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+// testNow is when the pods of these tests are looked at.
+var testNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
+func ago(d time.Duration) metav1.Time { return metav1.NewTime(testNow.Add(-d)) }
 
 // The pods of these tests are an hour old, and not ready since half an hour ago.
 const (
-	age     = time.Hour
-	unready = 30 * time.Minute
+	podAge     = time.Hour
+	unreadyFor = 30 * time.Minute
 )
 
-// story is a state of the world and what it is explained with.
-type story struct {
-	pods  []*corev1.Pod
-	want  []Cause
-	again time.Time
+// podCase is a state of the world and what it is explained with.
+type podCase struct {
+	pods      []*corev1.Pod
+	want      []Cause
+	recheckAt time.Time
 }
 
 // pod is on a node and has one container, "app", which is being created.
 func pod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "shop", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "7", CreationTimestamp: ago(age),
+			Namespace: "shop", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "7", CreationTimestamp: ago(podAge),
 			Labels: map[string]string{"app.kubernetes.io/managed-by": "holdfast", "apps.holdfast.dev/workload": "deployment-web", "other": "x"},
 		},
 		Spec: corev1.PodSpec{
@@ -49,9 +49,9 @@ func pod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 			Phase: "Pending", PodIP: "10.1.2.3",
 			Conditions: []corev1.PodCondition{
 				{Type: "Initialized", Status: "True"},
-				{Type: "Ready", Status: "False", Reason: "ContainersNotReady", LastTransitionTime: ago(unready)},
-				{Type: "ContainersReady", Status: "False", Reason: "ContainersNotReady", LastTransitionTime: ago(unready)},
-				{Type: "PodScheduled", Status: "True", LastTransitionTime: ago(age)},
+				{Type: "Ready", Status: "False", Reason: "ContainersNotReady", LastTransitionTime: ago(unreadyFor)},
+				{Type: "ContainersReady", Status: "False", Reason: "ContainersNotReady", LastTransitionTime: ago(unreadyFor)},
+				{Type: "PodScheduled", Status: "True", LastTransitionTime: ago(podAge)},
 			},
 			ContainerStatuses: []corev1.ContainerStatus{{
 				Name: "app", Image: "docker.io/shop/web:2", ContainerID: "containerd://1", Started: new(false),
@@ -65,39 +65,39 @@ func pod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-type change = func(*corev1.Pod)
+type podOption = func(*corev1.Pod)
 
-// app changes the status of the first container.
-func app(change func(*corev1.ContainerStatus)) change {
-	return func(p *corev1.Pod) { change(&p.Status.ContainerStatuses[0]) }
+// withAppStatus changes the status of the first container.
+func withAppStatus(mutate func(*corev1.ContainerStatus)) podOption {
+	return func(p *corev1.Pod) { mutate(&p.Status.ContainerStatuses[0]) }
 }
 
-func waiting(reason, message string) change {
-	return app(func(s *corev1.ContainerStatus) {
+func waiting(reason, message string) podOption {
+	return withAppStatus(func(s *corev1.ContainerStatus) {
 		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
 	})
 }
 
-func running(since time.Duration) change {
-	return app(func(s *corev1.ContainerStatus) {
+func running(since time.Duration) podOption {
+	return withAppStatus(func(s *corev1.ContainerStatus) {
 		s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(since)}}
 		s.Started = new(true)
 	})
 }
 
-func end(code int32, reason, message string, when time.Duration) *corev1.ContainerStateTerminated {
+func termination(code int32, reason, message string, when time.Duration) *corev1.ContainerStateTerminated {
 	return &corev1.ContainerStateTerminated{
 		ExitCode: code, Reason: reason, Message: message, FinishedAt: ago(when), StartedAt: ago(when + time.Second), ContainerID: "containerd://0",
 	}
 }
 
-func terminated(t *corev1.ContainerStateTerminated) change {
-	return app(func(s *corev1.ContainerStatus) { s.State = corev1.ContainerState{Terminated: t} })
+func terminated(t *corev1.ContainerStateTerminated) podOption {
+	return withAppStatus(func(s *corev1.ContainerStatus) { s.State = corev1.ContainerState{Terminated: t} })
 }
 
 // restarted is a container that ended before it was started anew.
-func restarted(times int32, t *corev1.ContainerStateTerminated) change {
-	return app(func(s *corev1.ContainerStatus) { s.RestartCount, s.LastTerminationState.Terminated = times, t })
+func restarted(times int32, t *corev1.ContainerStateTerminated) podOption {
+	return withAppStatus(func(s *corev1.ContainerStatus) { s.RestartCount, s.LastTerminationState.Terminated = times, t })
 }
 
 func ready(p *corev1.Pod) {
@@ -108,19 +108,19 @@ func ready(p *corev1.Pod) {
 
 func deleted(p *corev1.Pod) { p.DeletionTimestamp = new(ago(time.Second)) }
 
-func phase(phase corev1.PodPhase, reason string) change {
+func phase(phase corev1.PodPhase, reason string) podOption {
 	return func(p *corev1.Pod) { p.Status.Phase, p.Status.Reason = phase, reason }
 }
 
-func created(before time.Duration) change {
+func created(before time.Duration) podOption {
 	return func(p *corev1.Pod) { p.CreationTimestamp = ago(before) }
 }
 
-func image(name string) change {
+func image(name string) podOption {
 	return func(p *corev1.Pod) { p.Spec.Containers[0].Image = name }
 }
 
-func container2(name string, s corev1.ContainerStatus) change {
+func withContainer(name string, s corev1.ContainerStatus) podOption {
 	return func(p *corev1.Pod) {
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: name, Image: "shop/" + name})
 		s.Name = name
@@ -128,7 +128,7 @@ func container2(name string, s corev1.ContainerStatus) change {
 	}
 }
 
-func initContainer(name string, s corev1.ContainerStatus) change {
+func withInitContainer(name string, s corev1.ContainerStatus) podOption {
 	return func(p *corev1.Pod) {
 		p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: name, Image: "shop/" + name})
 		s.Name = name
@@ -136,109 +136,109 @@ func initContainer(name string, s corev1.ContainerStatus) change {
 	}
 }
 
-func limits(memory string) change {
+func limits(memory string) podOption {
 	return func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"memory": resource.MustParse(memory), "cpu": resource.MustParse("2")}
 	}
 }
 
-// inPod is the object that most causes are seen in.
-func inPod(name string) Object {
-	return Object{Kind: "Pod", Namespace: "shop", Name: name, UID: types.UID("uid-" + name)}
+// testPodRef is the object that most causes are seen in.
+func testPodRef(name string) ObjectRef {
+	return ObjectRef{Kind: "Pod", Namespace: "shop", Name: name, UID: types.UID("uid-" + name)}
 }
 
-// stories are all of them, for what holds whatever happens.
-func stories() map[string]story {
-	all := map[string]story{}
-	for _, some := range []map[string]story{quietStories(), manyStories(), refStories(), imageStories(), crashStories(), probeStories(), scheduleStories()} {
-		maps.Copy(all, some)
+// podCases are all of them, for what holds whatever happens.
+func podCases() map[string]podCase {
+	all := map[string]podCase{}
+	for _, cases := range []map[string]podCase{noCauseCases(), multiPodCases(), missingRefCases(), imageCases(), crashCases(), probeCases(), scheduleCases()} {
+		maps.Copy(all, cases)
 	}
 	return all
 }
 
-func TestPods(t *testing.T) {
-	for name, tc := range stories() {
+func TestExplainPods(t *testing.T) {
+	for name, tc := range podCases() {
 		t.Run(name, func(t *testing.T) {
-			got, again := Pods(tc.pods, noon)
-			if diff := cmp.Diff(tc.want, got, counted); diff != "" {
+			got, again := diagnosePods(tc.pods, testNow)
+			if diff := cmp.Diff(tc.want, got, ignoreAffectedPods); diff != "" {
 				t.Errorf("causes (-want +got):\n%s", diff)
 			}
-			if !again.Equal(tc.again) {
-				t.Errorf("again: %s, want %s", again, tc.again)
+			if !again.Equal(tc.recheckAt) {
+				t.Errorf("again: %s, want %s", again, tc.recheckAt)
 			}
 		})
 	}
 }
 
-func quietStories() map[string]story {
-	crash := restarted(3, end(1, "Error", "boom", time.Minute))
+func noCauseCases() map[string]podCase {
+	crash := restarted(3, termination(1, "Error", "boom", time.Minute))
 	loop := waiting("CrashLoopBackOff", "back-off 40s restarting failed container")
-	return map[string]story{
+	return map[string]podCase{
 		"no pods":                         {},
 		"no pod":                          {pods: []*corev1.Pod{nil}},
 		"being created":                   {pods: []*corev1.Pod{pod("web-1")}},
 		"ready":                           {pods: []*corev1.Pod{pod("web-1", loop, crash, ready)}},
 		"being deleted":                   {pods: []*corev1.Pod{pod("web-1", loop, crash, deleted)}},
-		"succeeded":                       {pods: []*corev1.Pod{pod("web-1", terminated(end(0, "Completed", "", time.Minute)), phase("Succeeded", ""))}},
-		"evicted":                         {pods: []*corev1.Pod{pod("web-1", terminated(end(137, "Error", "", time.Minute)), phase("Failed", "Evicted"))}},
+		"succeeded":                       {pods: []*corev1.Pod{pod("web-1", terminated(termination(0, "Completed", "", time.Minute)), phase("Succeeded", ""))}},
+		"evicted":                         {pods: []*corev1.Pod{pod("web-1", terminated(termination(137, "Error", "", time.Minute)), phase("Failed", "Evicted"))}},
 		"without statuses and conditions": {pods: []*corev1.Pod{pod("web-1", func(p *corev1.Pod) { p.Status = corev1.PodStatus{} })}},
-		"a gate outside of the containers is closed": {pods: []*corev1.Pod{pod("web-1", running(age), app(func(s *corev1.ContainerStatus) { s.Ready = true }))}},
+		"a gate outside of the containers is closed": {pods: []*corev1.Pod{pod("web-1", running(podAge), withAppStatus(func(s *corev1.ContainerStatus) { s.Ready = true }))}},
 	}
 }
 
-// manyStories are about several pods, containers or causes at once.
-func manyStories() map[string]story {
+// multiPodCases are about several pods, containers or causes at once.
+func multiPodCases() map[string]podCase {
 	noSecret := waiting("CreateContainerConfigError", `secret "web-token" not found`)
 	missing := Cause{
-		Code: "MissingSecret", Object: inPod("web-b"), Path: "status.containerStatuses[0].state.waiting", Value: "web-token", Since: noon.Add(-unready),
-		Sentence: `Container app of pod web-b needs Secret "web-token", which does not exist in namespace shop`,
+		Code: "MissingSecret", Object: testPodRef("web-b"), Path: "status.containerStatuses[0].state.waiting", Value: "web-token", Since: testNow.Add(-unreadyFor),
+		Message:  `Container app of pod web-b needs Secret "web-token", which does not exist in namespace shop`,
 		Fix:      `Create Secret "web-token" in namespace shop, or correct spec.env and spec.envFrom of the application.`,
 		Evidence: []string{"3 of 5 pods", `secret "web-token" not found`},
 	}
 	exit := func(container, where, workload string, code string) Cause {
 		return Cause{
-			Code: "CrashLoop", Object: inPod(workload), Path: "status.containerStatuses[" + where + "].lastState.terminated.exitCode", Value: code,
-			Since:    noon.Add(-unready),
-			Sentence: "Container " + container + " of pod " + workload + " crashes: it exited with code " + code,
+			Code: "CrashLoop", Object: testPodRef(workload), Path: "status.containerStatuses[" + where + "].lastState.terminated.exitCode", Value: code,
+			Since:    testNow.Add(-unreadyFor),
+			Message:  "Container " + container + " of pod " + workload + " crashes: it exited with code " + code,
 			Fix:      "Read what it wrote last and correct what makes it end: kubectl logs -n shop " + workload + " -c " + container + " --previous",
 			Evidence: []string{"1 of 2 pods", "restarts: 2", `exit code ` + code + `, reason "Error"`},
 		}
 	}
-	once := func(c Cause) Cause { c.Evidence[0] = "1 of 1 pods"; return c }
+	inOnlyPod := func(c Cause) Cause { c.Evidence[0] = "1 of 1 pods"; return c }
 	loop := waiting("CrashLoopBackOff", "")
 	loopStatus := corev1.ContainerStatus{RestartCount: 2,
 		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
-		LastTerminationState: corev1.ContainerState{Terminated: end(2, "Error", "", time.Minute)}}
+		LastTerminationState: corev1.ContainerState{Terminated: termination(2, "Error", "", time.Minute)}}
 	other := func(p *corev1.Pod) { p.Labels["apps.holdfast.dev/workload"] = "deployment-worker" }
 	pullFails := corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "shop/side: not found"}}}
-	return map[string]story{
+	return map[string]podCase{
 		"the same cause in several pods is seen in the oldest, by name if of one age": {
 			pods: []*corev1.Pod{pod("web-c", noSecret), pod("web-b", noSecret), pod("web-a", noSecret, created(time.Minute)),
 				pod("web-d", ready), pod("web-e"), pod("web-f", noSecret, deleted), nil},
 			want: []Cause{missing},
 		},
 		"two containers crash, each for itself": {
-			pods: []*corev1.Pod{pod("web-1", loop, restarted(2, end(1, "Error", "", time.Minute)), container2("side", loopStatus))},
-			want: []Cause{once(exit("app", "0", "web-1", "1")), once(exit("side", "1", "web-1", "2"))},
+			pods: []*corev1.Pod{pod("web-1", loop, restarted(2, termination(1, "Error", "", time.Minute)), withContainer("side", loopStatus))},
+			want: []Cause{inOnlyPod(exit("app", "0", "web-1", "1")), inOnlyPod(exit("side", "1", "web-1", "2"))},
 		},
 		"containers of the same name in two workloads crash, each for itself": {
-			pods: []*corev1.Pod{pod("worker-1", loop, restarted(2, end(2, "Error", "", time.Minute)), other), pod("web-1", loop, restarted(2, end(1, "Error", "", time.Minute)))},
+			pods: []*corev1.Pod{pod("worker-1", loop, restarted(2, termination(2, "Error", "", time.Minute)), other), pod("web-1", loop, restarted(2, termination(1, "Error", "", time.Minute)))},
 			want: []Cause{exit("app", "0", "web-1", "1"), exit("app", "0", "worker-1", "2")},
 		},
 		"one container of two pods crashes with two exit codes": {
-			pods: []*corev1.Pod{pod("web-1", loop, restarted(2, end(1, "Error", "", time.Minute))), pod("web-2", loop, restarted(2, end(2, "Error", "", time.Minute)))},
+			pods: []*corev1.Pod{pod("web-1", loop, restarted(2, termination(1, "Error", "", time.Minute))), pod("web-2", loop, restarted(2, termination(2, "Error", "", time.Minute)))},
 			want: []Cause{func() Cause { c := exit("app", "0", "web-1", "1"); c.Evidence[0] = "2 of 2 pods"; return c }()},
 		},
 		"what is missing goes before images, and images before crashes": {
 			pods: []*corev1.Pod{
-				pod("a-crash", loop, restarted(2, end(1, "Error", "", time.Minute)), container2("side", pullFails)),
+				pod("a-crash", loop, restarted(2, termination(1, "Error", "", time.Minute)), withContainer("side", pullFails)),
 				pod("web-b", noSecret),
 			},
 			want: []Cause{
 				func() Cause { c := missing; c.Evidence = []string{"1 of 2 pods", c.Evidence[1]}; return c }(),
 				{
-					Code: "ImageNotFound", Object: inPod("a-crash"), Path: "status.containerStatuses[1].state.waiting", Value: "shop/side", Since: noon.Add(-unready),
-					Sentence: `Image "shop/side" does not exist in its registry (container side of pod a-crash)`,
+					Code: "ImageNotFound", Object: testPodRef("a-crash"), Path: "status.containerStatuses[1].state.waiting", Value: "shop/side", Since: testNow.Add(-unreadyFor),
+					Message:  `Image "shop/side" does not exist in its registry (container side of pod a-crash)`,
 					Fix:      "Correct spec.image of the application, or push the image.",
 					Evidence: []string{"1 of 2 pods", "shop/side: not found"},
 				},
@@ -248,25 +248,25 @@ func manyStories() map[string]story {
 	}
 }
 
-func TestPodsDoesNotDependOnTheOrderOfPods(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	sets := stories()
+func TestExplainPodsIgnoresPodOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	sets := podCases()
 	var all []*corev1.Pod
 	for _, name := range slices.Sorted(maps.Keys(sets)) {
-		for _, p := range pods(sets[name].pods) {
+		for _, p := range copyPods(sets[name].pods) {
 			p.Name = fmt.Sprintf("web-%d", len(all))
 			all = append(all, p)
 		}
 	}
-	sets["all at once"] = story{pods: all}
+	sets["all at once"] = podCase{pods: all}
 	for name, tc := range sets {
 		t.Run(name, func(t *testing.T) {
-			want, wantAgain := Pods(tc.pods, noon)
+			want, wantAgain := diagnosePods(tc.pods, testNow)
 			for range 5 {
 				shuffled := slices.Clone(tc.pods)
-				random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-				got, again := Pods(shuffled, noon)
-				if diff := cmp.Diff(want, got, counted); diff != "" {
+				rng.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+				got, again := diagnosePods(shuffled, testNow)
+				if diff := cmp.Diff(want, got, ignoreAffectedPods); diff != "" {
 					t.Fatalf("causes in another order (-want +got):\n%s", diff)
 				}
 				if again != wantAgain {
@@ -277,15 +277,15 @@ func TestPodsDoesNotDependOnTheOrderOfPods(t *testing.T) {
 	}
 }
 
-func TestPodsChangesNothing(t *testing.T) {
-	for name, tc := range stories() {
+func TestExplainDoesNotMutatePods(t *testing.T) {
+	for name, tc := range podCases() {
 		t.Run(name, func(t *testing.T) {
-			before := pods(tc.pods)
-			Pods(tc.pods, noon)
+			before := copyPods(tc.pods)
+			diagnosePods(tc.pods, testNow)
 			for _, p := range tc.pods {
-				Project(p)
+				ProjectPod(p)
 			}
-			if diff := cmp.Diff(before, pods(tc.pods)); diff != "" {
+			if diff := cmp.Diff(before, copyPods(tc.pods)); diff != "" {
 				t.Errorf("pods (-before +after):\n%s", diff)
 			}
 		})
@@ -293,12 +293,12 @@ func TestPodsChangesNothing(t *testing.T) {
 }
 
 func TestSinceFallsBack(t *testing.T) {
-	without := func(kinds ...corev1.PodConditionType) change {
+	without := func(kinds ...corev1.PodConditionType) podOption {
 		return func(p *corev1.Pod) {
 			p.Status.Conditions = slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return slices.Contains(kinds, c.Type) })
 		}
 	}
-	at := func(kind corev1.PodConditionType, t metav1.Time) change {
+	at := func(kind corev1.PodConditionType, t metav1.Time) podOption {
 		return func(p *corev1.Pod) {
 			for i := range p.Status.Conditions {
 				if c := &p.Status.Conditions[i]; c.Type == kind {
@@ -308,18 +308,18 @@ func TestSinceFallsBack(t *testing.T) {
 		}
 	}
 	cases := map[string]struct {
-		changes []change
+		changes []podOption
 		want    time.Time
 	}{
-		"when the containers were not ready any more": {[]change{at("Ready", ago(time.Minute))}, noon.Add(-unready)},
-		"when the pod was not ready any more":         {[]change{without("ContainersReady"), at("Ready", ago(time.Minute))}, noon.Add(-time.Minute)},
-		"when the pod was created":                    {[]change{without("ContainersReady", "Ready")}, noon.Add(-age)},
-		"a condition without a time does not count":   {[]change{at("ContainersReady", metav1.Time{}), at("Ready", metav1.Time{})}, noon.Add(-age)},
+		"when the containers were not ready any more": {[]podOption{at("Ready", ago(time.Minute))}, testNow.Add(-unreadyFor)},
+		"when the pod was not ready any more":         {[]podOption{without("ContainersReady"), at("Ready", ago(time.Minute))}, testNow.Add(-time.Minute)},
+		"when the pod was created":                    {[]podOption{without("ContainersReady", "Ready")}, testNow.Add(-podAge)},
+		"a condition without a time does not count":   {[]podOption{at("ContainersReady", metav1.Time{}), at("Ready", metav1.Time{})}, testNow.Add(-podAge)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			p := pod("web-1", append(tc.changes, waiting("ErrImagePull", "not found"))...)
-			got, _ := Pods([]*corev1.Pod{p}, noon)
+			got, _ := diagnosePods([]*corev1.Pod{p}, testNow)
 			if len(got) != 1 || !got[0].Since.Equal(tc.want) {
 				t.Errorf("causes %v, want one since %s", got, tc.want)
 			}
@@ -327,15 +327,15 @@ func TestSinceFallsBack(t *testing.T) {
 	}
 }
 
-func TestSentencesAreBounded(t *testing.T) {
+func TestMessagesAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 253)
 	p := pod(long, image(long+"."+long+"/"+long+long+"\n:2"), waiting("ErrImagePull", "unauthorized"), func(p *corev1.Pod) {
 		for range 16 {
 			p.Spec.ImagePullSecrets = append(p.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: long})
 		}
 	})
-	got, _ := Pods([]*corev1.Pod{p}, noon)
-	if len(got) != 1 || len(got[0].Sentence) != 512 || !strings.HasSuffix(got[0].Sentence, "...") {
+	got, _ := diagnosePods([]*corev1.Pod{p}, testNow)
+	if len(got) != 1 || len(got[0].Message) != 512 || !strings.HasSuffix(got[0].Message, "...") {
 		t.Errorf("causes: %v, want one whose sentence was cut to 512 bytes", got)
 	}
 }

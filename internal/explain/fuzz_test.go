@@ -10,93 +10,93 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// FuzzPods holds whatever registries, schedulers, runtimes and programs say: it ends, it
+// FuzzExplainPods holds whatever registries, schedulers, runtimes and programs say: it ends, it
 // is bounded, and what a program wrote before it died stays in the evidence.
-func FuzzPods(f *testing.F) {
-	f.Add("ErrImagePull", pulling+"docker.io/shop/web:2: not found", "Error", "shop/web:2", "0/1 nodes are available: 1 Insufficient cpu.")
+func FuzzExplainPods(f *testing.F) {
+	f.Add("ErrImagePull", pullErrorPrefix+"docker.io/shop/web:2: not found", "Error", "shop/web:2", "0/1 nodes are available: 1 Insufficient cpu.")
 	f.Add("ImagePullBackOff", "unauthorized", "OOMKilled", "a", "0/1 nodes are available: 1 Insufficient \x00, 2 ., . ")
 	f.Add("CreateContainerConfigError", `secret "x" not found`, "Unknown", "/", "nodes are available: ,,,")
 	f.Add("CrashLoopBackOff", strings.Repeat("x", 5000), "StartError", strings.Repeat("é/", 900), strings.Repeat("1 é, ", 2000))
 	f.Add("RegistryUnavailable", "\xff\xfe\u2028\u200b", "", "\xff", "0/1 nodes are available: 9")
 	const marker = "S3CR3T-0UTPUT"
-	f.Fuzz(func(t *testing.T, reason, message, died, img, said string) {
-		for _, text := range []string{reason, message, died, img, said} {
+	f.Fuzz(func(t *testing.T, reason, message, terminationReason, img, schedulerMessage string) {
+		for _, text := range []string{reason, message, terminationReason, img, schedulerMessage} {
 			if strings.Contains(text, marker) {
 				t.Skip("the marker is for the output alone")
 			}
 		}
 		output := message + "\n" + marker + message + "\n"
 		all := []*corev1.Pod{
-			pod("web-1", image(img), waiting(reason, message), restarted(1, end(1, died, output, time.Minute))),
-			pod("web-2", image(img), terminated(end(2, died, output, time.Minute))),
-			pod("web-3", unplaced(time.Minute, "Unschedulable", said)),
-			pod("web-4", initContainer("first", corev1.ContainerStatus{State: corev1.ContainerState{
-				Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}, Terminated: end(3, died, marker, 0)}})),
+			pod("web-1", image(img), waiting(reason, message), restarted(1, termination(1, terminationReason, output, time.Minute))),
+			pod("web-2", image(img), terminated(termination(2, terminationReason, output, time.Minute))),
+			pod("web-3", unscheduled(time.Minute, "Unschedulable", schedulerMessage)),
+			pod("web-4", withInitContainer("first", corev1.ContainerStatus{State: corev1.ContainerState{
+				Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}, Terminated: termination(3, terminationReason, marker, 0)}})),
 		}
-		causes, _ := Pods(all, noon)
-		wellSaid(t, causes, marker)
+		causes, _ := diagnosePods(all, testNow)
+		checkCauseText(t, causes, marker)
 		for i, p := range all {
-			all[i] = Project(p)
+			all[i] = ProjectPod(p)
 		}
-		projected, _ := Pods(all, noon)
+		projected, _ := diagnosePods(all, testNow)
 		if diff := cmp.Diff(causes, projected); diff != "" {
 			t.Errorf("causes (-whole +projected):\n%s", diff)
 		}
 	})
 }
 
-// FuzzJob holds whatever is said about a job that failed, and by its pods.
-func FuzzJob(f *testing.F) {
+// FuzzExplainJob holds whatever is said about a job that failed, and by its pods.
+func FuzzExplainJob(f *testing.F) {
 	f.Add("BackoffLimitExceeded", "Job has reached the specified backoff limit", "Error", "", "app", int32(3))
 	f.Add("PodFailurePolicy", strings.Repeat("x", 5000), "OOMKilled", "", "side", int32(0))
 	f.Add("DeadlineExceeded", "\xff\xfe\u2028\u200b", "Unknown", "Evicted", strings.Repeat("é", 900), int32(137))
 	f.Add("\xff"+strings.Repeat("é", 900), "", "StartError", "\x00", "\n", int32(-1))
 	const marker = "S3CR3T-0UTPUT"
-	f.Fuzz(func(t *testing.T, reason, message, died, lost, name string, code int32) {
-		for _, text := range []string{reason, message, died, lost, name} {
+	f.Fuzz(func(t *testing.T, reason, message, terminationReason, podReason, name string, code int32) {
+		for _, text := range []string{reason, message, terminationReason, podReason, name} {
 			if strings.Contains(text, marker) {
 				t.Skip("the marker is for the output alone")
 			}
 		}
 		output := message + "\n" + marker + message + "\n"
-		job := migrate(became("Failed", "True", reason, marker+message))
+		job := newTestJob(withJobCondition("Failed", "True", reason, marker+message))
 		all := []*corev1.Pod{
-			try("migrate-a", exited(1), created(age)),
-			try("migrate-b", terminated(end(code, died, output, time.Minute)), phase("Failed", lost), func(p *corev1.Pod) {
+			failedJobPod("migrate-a", exited(1), created(podAge)),
+			failedJobPod("migrate-b", terminated(termination(code, terminationReason, output, time.Minute)), phase("Failed", podReason), func(p *corev1.Pod) {
 				p.Status.Message = marker + message
 				p.Spec.Containers[0].Name, p.Status.ContainerStatuses[0].Name = name, name
 			}, created(time.Minute)),
 		}
-		causes, _ := Job(job, all, noon)
+		causes, _ := diagnoseJob(job, all, testNow)
 		if len(causes) != 1 {
 			t.Errorf("%d causes, want one", len(causes))
 		}
-		wellSaid(t, causes, marker)
+		checkCauseText(t, causes, marker)
 		for i, p := range all {
-			all[i] = Project(p)
+			all[i] = ProjectPod(p)
 		}
-		projected, _ := Job(job, all, noon)
+		projected, _ := diagnoseJob(job, all, testNow)
 		if diff := cmp.Diff(causes, projected); diff != "" {
 			t.Errorf("causes (-whole +projected):\n%s", diff)
 		}
 	})
 }
 
-// wellSaid checks what holds for all causes: texts are bounded and plain, and what is
+// checkCauseText checks what holds for all causes: texts are bounded and plain, and what is
 // secret is in the evidence alone.
-func wellSaid(t *testing.T, causes []Cause, secret string) {
+func checkCauseText(t *testing.T, causes []Cause, secret string) {
 	t.Helper()
 	for _, c := range causes {
-		if len(c.Sentence) > 512 || len(c.Fix) > 512 || c.Sentence == "" || c.Fix == "" {
-			t.Errorf("%d and %d bytes, want 1 to 512: %q %q", len(c.Sentence), len(c.Fix), c.Sentence, c.Fix)
+		if len(c.Message) > 512 || len(c.Fix) > 512 || c.Message == "" || c.Fix == "" {
+			t.Errorf("%d and %d bytes, want 1 to 512: %q %q", len(c.Message), len(c.Fix), c.Message, c.Fix)
 		}
-		for _, text := range []string{c.Sentence, c.Fix, c.Path, c.Value} {
+		for _, text := range []string{c.Message, c.Fix, c.Path, c.Value} {
 			if strings.Contains(text, secret) {
 				t.Errorf("output outside of the evidence: %q", text)
 			}
 		}
-		if !utf8.ValidString(c.Sentence) || strings.ContainsAny(c.Sentence, "\n\r\x00") {
-			t.Errorf("not one plain line: %q", c.Sentence)
+		if !utf8.ValidString(c.Message) || strings.ContainsAny(c.Message, "\n\r\x00") {
+			t.Errorf("not one plain line: %q", c.Message)
 		}
 		for _, text := range c.Evidence {
 			if len(text) > 2*maxEvidence || !utf8.ValidString(text) {

@@ -7,20 +7,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-const pulling = `rpc error: code = NotFound desc = failed to pull and unpack image "docker.io/shop/web:2": failed to resolve image: `
+const pullErrorPrefix = `rpc error: code = NotFound desc = failed to pull and unpack image "docker.io/shop/web:2": failed to resolve image: `
 
-func imageStories() map[string]story {
+func imageCases() map[string]podCase {
 	const path = "status.containerStatuses[0].state.waiting"
-	cause := func(code Code, value, sentence, fix string, said ...string) []Cause {
+	cause := func(code Code, value, sentence, fix string, evidenceLines ...string) []Cause {
 		return []Cause{{
-			Code: code, Object: inPod("web-1"), Path: path, Value: value, Since: noon.Add(-unready),
-			Sentence: sentence, Fix: fix, Evidence: append([]string{"1 of 1 pods"}, said...),
+			Code: code, Object: testPodRef("web-1"), Path: path, Value: value, Since: testNow.Add(-unreadyFor),
+			Message: sentence, Fix: fix, Evidence: append([]string{"1 of 1 pods"}, evidenceLines...),
 		}}
 	}
-	pull := func(reason, message string, changes ...change) []*corev1.Pod {
+	pull := func(reason, message string, changes ...podOption) []*corev1.Pod {
 		return []*corev1.Pod{pod("web-1", append(changes, waiting(reason, message))...)}
 	}
-	secrets := func(names ...string) change {
+	secrets := func(names ...string) podOption {
 		return func(p *corev1.Pod) {
 			for _, name := range names {
 				p.Spec.ImagePullSecrets = append(p.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
@@ -48,17 +48,17 @@ func imageStories() map[string]story {
 		ofPod   = ` (image "shop/web:2" of container app of pod web-1)`
 		arm     = "no match for platform in manifest: not found"
 	)
-	return map[string]story{
+	return map[string]podCase{
 		"image not found": {
-			pods: pull("ErrImagePull", pulling+"docker.io/shop/web:2: not found"),
-			want: cause("ImageNotFound", "shop/web:2", absent, push, pulling+"docker.io/shop/web:2: not found"),
+			pods: pull("ErrImagePull", pullErrorPrefix+"docker.io/shop/web:2: not found"),
+			want: cause("ImageNotFound", "shop/web:2", absent, push, pullErrorPrefix+"docker.io/shop/web:2: not found"),
 		},
 		"image not found, in back-off": {
 			pods: pull("ImagePullBackOff", backOff+"manifest unknown"),
 			want: cause("ImageNotFound", "shop/web:2", absent, push, backOff+"manifest unknown"),
 		},
 		"image not found after it had run": {
-			pods: pull("ErrImagePull", "not found", restarted(2, end(137, "Error", "", time.Minute))),
+			pods: pull("ErrImagePull", "not found", restarted(2, termination(137, "Error", "", time.Minute))),
 			want: cause("ImageNotFound", "shop/web:2", absent, push, "not found"),
 		},
 		"image not found for a container that the spec does not have": {
@@ -115,41 +115,41 @@ func imageStories() map[string]story {
 	}
 }
 
-func TestClassify(t *testing.T) {
+func TestClassifyPullError(t *testing.T) {
 	cases := map[string]struct {
 		text string
-		want answer
+		want pullError
 	}{
-		"nothing":                              {"", unclear},
-		"only the name of the image":           {`Back-off pulling image "x509"`, unclear},
-		"a tag that looks like a status":       {`failed to resolve image: docker.io/shop/web:401: not found`, notFound},
-		"an image called after an error":       {`docker.io/unauthorized/x509:429: not found`, notFound},
-		"an address with an error in it":       {`Head "https://r.io/v2/toomanyrequests/manifests/1": manifest unknown`, notFound},
-		"a name of one letter":                 {`failed to pull "a": unexpected status from HEAD request to https://r.io/v2/a/manifests/1: 401 Unauthorized`, denied},
-		"denied and not found":                 {"pull access denied, repository does not exist: not found", denied},
-		"a status alone, 401":                  {"received unexpected HTTP status: 401", denied},
-		"a status alone, 403":                  {"unexpected status from HEAD request to https://r.io/v2/: 403 Forbidden", denied},
-		"a status alone, 429":                  {"unexpected status code 429", limited},
-		"no permission":                        {`denied: Permission "artifactregistry.downloadArtifacts" denied on resource`, denied},
-		"no credentials":                       {"no basic auth credentials", denied},
-		"a repository that does not exist":     {"name unknown: the repository was not created", notFound},
-		"silence":                              {"read tcp 10.0.0.1:1->10.0.0.2:443: i/o timeout", unreachable},
-		"nobody listens":                       {"dial tcp 10.0.0.2:443: connect: connection refused", unreachable},
-		"silence while asking for permission":  {"failed to authorize: failed to fetch anonymous token: context deadline exceeded", unreachable},
-		"kubelet's own word, inside a message": {`Back-off pulling image "a/b": RegistryUnavailable: ...`, unreachable},
-		"plain HTTP":                           {"http: server gave HTTP response to HTTPS client", distrusted},
-		"something else":                       {"no space left on device", unclear},
+		"nothing":                              {"", pullUnknown},
+		"only the name of the image":           {`Back-off pulling image "x509"`, pullUnknown},
+		"a tag that looks like a status":       {`failed to resolve image: docker.io/shop/web:401: not found`, pullNotFound},
+		"an image called after an error":       {`docker.io/unauthorized/x509:429: not found`, pullNotFound},
+		"an address with an error in it":       {`Head "https://r.io/v2/toomanyrequests/manifests/1": manifest unknown`, pullNotFound},
+		"a name of one letter":                 {`failed to pull "a": unexpected status from HEAD request to https://r.io/v2/a/manifests/1: 401 Unauthorized`, pullDenied},
+		"denied and not found":                 {"pull access denied, repository does not exist: not found", pullDenied},
+		"a status alone, 401":                  {"received unexpected HTTP status: 401", pullDenied},
+		"a status alone, 403":                  {"unexpected status from HEAD request to https://r.io/v2/: 403 Forbidden", pullDenied},
+		"a status alone, 429":                  {"unexpected status code 429", pullRateLimited},
+		"no permission":                        {`denied: Permission "artifactregistry.downloadArtifacts" denied on resource`, pullDenied},
+		"no credentials":                       {"no basic auth credentials", pullDenied},
+		"a repository that does not exist":     {"name unknown: the repository was not created", pullNotFound},
+		"silence":                              {"read tcp 10.0.0.1:1->10.0.0.2:443: i/o timeout", pullUnreachable},
+		"nobody listens":                       {"dial tcp 10.0.0.2:443: connect: connection refused", pullUnreachable},
+		"silence while asking for permission":  {"failed to authorize: failed to fetch anonymous token: context deadline exceeded", pullUnreachable},
+		"kubelet's own word, inside a message": {`Back-off pulling image "a/b": RegistryUnavailable: ...`, pullUnreachable},
+		"plain HTTP":                           {"http: server gave HTTP response to HTTPS client", pullUntrusted},
+		"something else":                       {"no space left on device", pullUnknown},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := classify(tc.text); got != tc.want {
+			if got := classifyPullError(tc.text); got != tc.want {
 				t.Errorf("answer %d, want %d", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestRegistry(t *testing.T) {
+func TestRegistryHost(t *testing.T) {
 	cases := map[string]struct{ image, want string }{
 		"name alone":     {"nginx", "docker.io"},
 		"name and tag":   {"nginx:1.27", "docker.io"},
@@ -161,7 +161,7 @@ func TestRegistry(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := registry(tc.image); got != tc.want {
+			if got := registryHost(tc.image); got != tc.want {
 				t.Errorf("registry %q, want %q", got, tc.want)
 			}
 		})

@@ -15,58 +15,58 @@ const appContainer = "app"
 // reasonEvicted is the reason of a pod whose node needed back what it used.
 const reasonEvicted = "Evicted"
 
-// job explains why a job has not done its work, and says whether that is all there is to
+// checkJob explains why a job has not done its work, and says whether that is all there is to
 // say. One that has failed has one cause, told by how its newest failed pod ended: none of
 // its pods is tried again, so what else they say helps nobody. While it runs, its pods are
 // explained like any others. A job that is done, or being deleted, has nothing to explain,
 // whatever its earlier tries came to.
-func (e *examiner) job(job *batchv1.Job) bool {
-	if job == nil || job.DeletionTimestamp != nil || jobCondition(job, batchv1.JobComplete) != nil {
+func (e *explainer) checkJob(checkJob *batchv1.Job) bool {
+	if checkJob == nil || checkJob.DeletionTimestamp != nil || jobCondition(checkJob, batchv1.JobComplete) != nil {
 		return true
 	}
-	o := objectOf("Job", job)
-	if c := jobCondition(job, batchv1.JobFailed); c != nil {
-		e.addTo(o, job.Name, failure(job, c, newestFailed(e.scene.Pods)))
+	o := newObjectRef("Job", checkJob)
+	if c := jobCondition(checkJob, batchv1.JobFailed); c != nil {
+		e.addCause(o, checkJob.Name, jobFailedCause(checkJob, c, newestFailedPod(e.snapshot.Pods)))
 		return true
 	}
-	if job.Spec.Suspend != nil && *job.Spec.Suspend {
-		e.addTo(o, job.Name, Cause{
-			Code: Suspended, Path: "spec.suspend", Value: "true", Since: job.CreationTimestamp.Time,
-			Sentence: fmt.Sprintf("Job %s is suspended, so it does not run", job.Name),
-			Fix:      fmt.Sprintf(`Let it run: kubectl patch -n %s job/%s -p '{"spec":{"suspend":false}}'`, job.Namespace, job.Name),
+	if checkJob.Spec.Suspend != nil && *checkJob.Spec.Suspend {
+		e.addCause(o, checkJob.Name, Cause{
+			Code: Suspended, Path: "spec.suspend", Value: "true", Since: checkJob.CreationTimestamp.Time,
+			Message: fmt.Sprintf("Job %s is suspended, so it does not run", checkJob.Name),
+			Fix:     fmt.Sprintf(`Let it run: kubectl patch -n %s job/%s -p '{"spec":{"suspend":false}}'`, checkJob.Namespace, checkJob.Name),
 		})
 		return true
 	}
 	return false
 }
 
-// failure is about a job that has failed. The pod is nil if none is left to tell.
-func failure(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) Cause {
+// jobFailedCause is about a job that has failed. The pod is nil if none is left to tell.
+func jobFailedCause(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) Cause {
 	began := c.LastTransitionTime.Time
 	if began.IsZero() {
 		began = job.CreationTimestamp.Time
 	}
-	sentence := fmt.Sprintf("Job %s/%s failed: %s", job.Namespace, job.Name, whyFailed(job, c, pod))
+	message := fmt.Sprintf("Job %s/%s failed: %s", job.Namespace, job.Name, describeJobFailure(job, c, pod))
 	fix := fmt.Sprintf("Look at the log: kubectl logs -n %s job/%s; then correct the job, or delete the Job to run it again", job.Namespace, job.Name)
 	return Cause{
 		Code: JobFailed,
-		Path: "status.conditions", Value: plain(c.Reason, maxEvidence/4), Since: began,
-		Sentence: sentence, Fix: fix,
-		Evidence: tries(job, c, pod),
+		Path: "status.conditions", Value: sanitize(c.Reason, maxEvidence/4), Since: began,
+		Message: message, Fix: fix,
+		Evidence: jobEvidence(job, c, pod),
 	}
 }
 
-// whyFailed does not ask the pods of a job that took too long: how they ended was then
+// describeJobFailure does not ask the pods of a job that took too long: how they ended was then
 // decided by those who ended them.
-func whyFailed(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) string {
+func describeJobFailure(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) string {
 	if c.Reason == batchv1.JobReasonDeadlineExceeded {
 		if limit := job.Spec.ActiveDeadlineSeconds; limit != nil {
 			return fmt.Sprintf("it took longer than %d s", *limit)
 		}
 		return "it took longer than activeDeadlineSeconds allows"
 	}
-	if why := whyEnded(pod); why != "" {
-		return why
+	if text := describePodFailure(pod); text != "" {
+		return text
 	}
 	switch c.Reason {
 	case batchv1.JobReasonBackoffLimitExceeded:
@@ -77,9 +77,9 @@ func whyFailed(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) strin
 	return "see its conditions"
 }
 
-// whyEnded is how a failed pod ended, in words that follow those about its job; empty if
+// describePodFailure is how a failed pod ended, in words that follow those about its job; empty if
 // the pod does not tell.
-func whyEnded(pod *corev1.Pod) string {
+func describePodFailure(pod *corev1.Pod) string {
 	switch {
 	case pod == nil:
 		return ""
@@ -88,45 +88,45 @@ func whyEnded(pod *corev1.Pod) string {
 	case pod.Status.Reason != "":
 		return "its pod was turned away or ended by its node"
 	}
-	c, d := culprit(pod)
+	c, d := failedContainer(pod)
 	if d == nil {
 		return ""
 	}
-	which := "its container"
-	if c.first {
-		which = "its init container"
+	label := "its container"
+	if c.isInit {
+		label = "its init container"
 	}
-	if c.first || c.status.Name != appContainer {
-		which += " " + short(c.status.Name)
+	if c.isInit || c.status.Name != appContainer {
+		label += " " + abbreviate(c.status.Name)
 	}
-	return which + " " + c.end(d)
+	return label + " " + c.describeTermination(d)
 }
 
-// end is how the container ended.
-func (c container) end(d *corev1.ContainerStateTerminated) string {
+// describeTermination is how the container ended.
+func (c container) describeTermination(d *corev1.ContainerStateTerminated) string {
 	switch {
 	case d.Reason == reasonOOMKilled:
 		if limit, ok := c.spec.Resources.Limits[corev1.ResourceMemory]; ok {
 			return fmt.Sprintf("was killed because it used more than its memory limit of %s", limit.String())
 		}
 		return "was killed for its use of memory"
-	case d.Reason == reasonLost || d.Reason == reasonStatusUnknown:
+	case d.Reason == reasonUnknown || d.Reason == reasonStatusUnknown:
 		return "was lost, and how it ended is not known"
 	case d.Reason == reasonStartError || d.Reason == reasonCannotRun:
 		return fmt.Sprintf("cannot be started: its command failed before it ran (exit code %d)", d.ExitCode)
-	case d.ExitCode == exitKilled || d.ExitCode == exitEnded:
+	case d.ExitCode == exitSIGKILL || d.ExitCode == exitSIGTERM:
 		return fmt.Sprintf("was killed (exit code %d)", d.ExitCode)
 	}
 	return fmt.Sprintf("ended with exit code %d", d.ExitCode)
 }
 
-// culprit is the container that a pod failed for, and its end; nil if there is none. The
+// failedContainer is the container that a pod failed for, and its end; nil if there is none. The
 // job's own container goes first, then those that had to end before it. A sidecar does
 // not make a pod fail, and is killed when the others have ended.
-func culprit(pod *corev1.Pod) (container, *corev1.ContainerStateTerminated) {
+func failedContainer(pod *corev1.Pod) (container, *corev1.ContainerStateTerminated) {
 	var all []container
 	for i := range pod.Status.InitContainerStatuses {
-		if c := containerOf(pod, true, i); c.first {
+		if c := containerOf(pod, true, i); c.isInit {
 			all = append(all, c)
 		}
 	}
@@ -139,33 +139,33 @@ func culprit(pod *corev1.Pod) (container, *corev1.ContainerStateTerminated) {
 		all = append(all, c)
 	}
 	for _, c := range all {
-		if d, _ := c.death(); d != nil && (d.ExitCode != 0 || d.Reason == reasonOOMKilled) {
+		if d, _ := c.lastTermination(); d != nil && (d.ExitCode != 0 || d.Reason == reasonOOMKilled) {
 			return c, d
 		}
 	}
 	return container{}, nil
 }
 
-// tries is what else is known about a job that has failed. The output of its newest pod
+// jobEvidence is what else is known about a job that has failed. The output of its newest pod
 // may contain anything, secrets included, so it is here and nowhere else.
-func tries(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) []string {
+func jobEvidence(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) []string {
 	all := evidence(fmt.Sprintf("tries: %d", job.Status.Failed), c.Message)
 	if pod == nil {
 		return all
 	}
 	all = append(all, "newest failed pod: "+pod.Name)
 	if pod.Status.Reason != "" {
-		return append(all, evidence(fmt.Sprintf("reason %q", plain(pod.Status.Reason, maxEvidence/4)), pod.Status.Message)...)
+		return append(all, evidence(fmt.Sprintf("reason %q", sanitize(pod.Status.Reason, maxEvidence/4)), pod.Status.Message)...)
 	}
-	if _, d := culprit(pod); d != nil {
-		all = append(all, lastWords(d)...)
+	if _, d := failedContainer(pod); d != nil {
+		all = append(all, terminationEvidence(d)...)
 	}
 	return all
 }
 
-// newestFailed is the last pod that failed by itself: one that is being deleted was told
+// newestFailedPod is the last pod that failed by itself: one that is being deleted was told
 // to end, and is gone soon. It does not depend on the order of the pods.
-func newestFailed(pods []*corev1.Pod) *corev1.Pod {
+func newestFailedPod(pods []*corev1.Pod) *corev1.Pod {
 	var newest *corev1.Pod
 	for _, pod := range pods {
 		if pod == nil || !hasFailed(pod) {

@@ -15,10 +15,10 @@ import (
 
 type jobChange = func(*batchv1.Job)
 
-// migrate is a job that runs.
-func migrate(changes ...jobChange) *batchv1.Job {
+// newTestJob is a job that runs.
+func newTestJob(changes ...jobChange) *batchv1.Job {
 	j := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "migrate-1a2b", UID: "uid-job", CreationTimestamp: ago(age)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "migrate-1a2b", UID: "uid-job", CreationTimestamp: ago(podAge)},
 		Spec:       batchv1.JobSpec{ActiveDeadlineSeconds: new(int64(600)), BackoffLimit: new(int32(2))},
 	}
 	for _, change := range changes {
@@ -27,60 +27,60 @@ func migrate(changes ...jobChange) *batchv1.Job {
 	return j
 }
 
-func became(kind batchv1.JobConditionType, status corev1.ConditionStatus, reason, message string) jobChange {
+func withJobCondition(kind batchv1.JobConditionType, status corev1.ConditionStatus, reason, message string) jobChange {
 	return func(j *batchv1.Job) {
 		j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{
 			Type: kind, Status: status, Reason: reason, Message: message, LastTransitionTime: ago(20 * time.Minute)})
 	}
 }
 
-func tried(times int32) jobChange { return func(j *batchv1.Job) { j.Status.Failed = times } }
+func withFailedCount(times int32) jobChange { return func(j *batchv1.Job) { j.Status.Failed = times } }
 
-// try is a pod of the job that has failed.
-func try(name string, changes ...change) *corev1.Pod {
-	once := func(p *corev1.Pod) { p.Spec.RestartPolicy = "Never" }
-	return pod(name, append([]change{once, phase("Failed", "")}, changes...)...)
+// failedJobPod is a pod of the job that has failed.
+func failedJobPod(name string, changes ...podOption) *corev1.Pod {
+	neverRestart := func(p *corev1.Pod) { p.Spec.RestartPolicy = "Never" }
+	return pod(name, append([]podOption{neverRestart, phase("Failed", "")}, changes...)...)
 }
 
-func exited(code int32) change { return terminated(end(code, "Error", "", time.Minute)) }
+func exited(code int32) podOption { return terminated(termination(code, "Error", "", time.Minute)) }
 
-type jobStory struct {
-	job   *batchv1.Job
-	pods  []*corev1.Pod
-	want  []Cause
-	again time.Time
+type jobCase struct {
+	job       *batchv1.Job
+	pods      []*corev1.Pod
+	want      []Cause
+	recheckAt time.Time
 }
 
-// jobStories are all of them, for what holds whatever happens.
-func jobStories() map[string]jobStory {
-	all := failedStories()
-	failed := []*corev1.Pod{try("migrate-a", exited(3))}
+// jobCases are all of them, for what holds whatever happens.
+func jobCases() map[string]jobCase {
+	all := failedJobCases()
+	failed := []*corev1.Pod{failedJobPod("migrate-a", exited(3))}
 	crash := Cause{
-		Code: "CrashLoop", Object: inPod("migrate-a"), Path: "status.containerStatuses[0].state.terminated.exitCode", Value: "3", Since: noon.Add(-unready),
-		Sentence: "Container app of pod migrate-a crashes: it exited with code 3",
+		Code: "CrashLoop", Object: testPodRef("migrate-a"), Path: "status.containerStatuses[0].state.terminated.exitCode", Value: "3", Since: testNow.Add(-unreadyFor),
+		Message:  "Container app of pod migrate-a crashes: it exited with code 3",
 		Fix:      "Read what it wrote last and correct what makes it end: kubectl logs -n shop migrate-a -c app",
 		Evidence: []string{"1 of 1 pods", "restarts: 0", `exit code 3, reason "Error"`},
 	}
 	gone := func(j *batchv1.Job) { j.DeletionTimestamp = new(ago(time.Second)) }
-	limit := became("Failed", "True", "BackoffLimitExceeded", "")
-	all["no job"] = jobStory{pods: failed}
-	all["done at the second try"] = jobStory{job: migrate(became("Complete", "True", "CompletionsReached", "")), pods: failed}
-	all["being deleted"] = jobStory{job: migrate(gone), pods: failed}
-	all["failed and being deleted"] = jobStory{job: migrate(limit, gone), pods: failed}
-	all["running"] = jobStory{job: migrate(), pods: []*corev1.Pod{pod("migrate-a", running(time.Minute), up, ready)}}
-	all["running after a failed try"] = jobStory{job: migrate(tried(1)), pods: failed, want: []Cause{crash}, again: noon.Add(9 * time.Minute)}
-	all["conditions that are not true"] = jobStory{
-		job:  migrate(became("Failed", "False", "BackoffLimitExceeded", ""), became("Complete", "Unknown", "", "")),
-		pods: failed, want: []Cause{crash}, again: noon.Add(9 * time.Minute)}
-	all["about to fail"] = jobStory{
-		job:  migrate(became("FailureTarget", "True", "BackoffLimitExceeded", "")),
-		pods: failed, want: []Cause{crash}, again: noon.Add(9 * time.Minute)}
+	limit := withJobCondition("Failed", "True", "BackoffLimitExceeded", "")
+	all["no job"] = jobCase{pods: failed}
+	all["done at the second try"] = jobCase{job: newTestJob(withJobCondition("Complete", "True", "CompletionsReached", "")), pods: failed}
+	all["being deleted"] = jobCase{job: newTestJob(gone), pods: failed}
+	all["failed and being deleted"] = jobCase{job: newTestJob(limit, gone), pods: failed}
+	all["running"] = jobCase{job: newTestJob(), pods: []*corev1.Pod{pod("migrate-a", running(time.Minute), containerReady, ready)}}
+	all["running after a failed try"] = jobCase{job: newTestJob(withFailedCount(1)), pods: failed, want: []Cause{crash}, recheckAt: testNow.Add(9 * time.Minute)}
+	all["conditions that are not true"] = jobCase{
+		job:  newTestJob(withJobCondition("Failed", "False", "BackoffLimitExceeded", ""), withJobCondition("Complete", "Unknown", "", "")),
+		pods: failed, want: []Cause{crash}, recheckAt: testNow.Add(9 * time.Minute)}
+	all["about to fail"] = jobCase{
+		job:  newTestJob(withJobCondition("FailureTarget", "True", "BackoffLimitExceeded", "")),
+		pods: failed, want: []Cause{crash}, recheckAt: testNow.Add(9 * time.Minute)}
 	return all
 }
 
-func failedStories() map[string]jobStory {
+func failedJobCases() map[string]jobCase {
 	const limit = "BackoffLimitExceeded"
-	said := "Job has reached the specified backoff limit"
+	conditionMessage := "Job has reached the specified backoff limit"
 	proxy := func(p *corev1.Pod) {
 		p.Spec.InitContainers[0].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 	}
@@ -94,122 +94,122 @@ func failedStories() map[string]jobStory {
 	newest := "newest failed pod: migrate-a"
 	error3 := `exit code 3, reason "Error"`
 	unstarted := waiting("PodInitializing", "")
-	all := map[string]jobStory{}
+	all := map[string]jobCase{}
 	for name, tc := range map[string]struct {
 		reason   string
 		pods     []*corev1.Pod
-		why      string
+		text     string
 		evidence []string
 	}{
-		"exit code": {limit, []*corev1.Pod{try("migrate-a", terminated(end(3, "Error", "start\npassword=hunter2\n", time.Minute)))},
+		"exit code": {limit, []*corev1.Pod{failedJobPod("migrate-a", terminated(termination(3, "Error", "start\npassword=hunter2\n", time.Minute)))},
 			"its container ended with exit code 3", []string{newest, error3, "last output: password=hunter2"}},
-		"exit code of long ago": {limit, []*corev1.Pod{try("migrate-a", terminated(end(3, "Error", "", age)))},
+		"exit code of long ago": {limit, []*corev1.Pod{failedJobPod("migrate-a", terminated(termination(3, "Error", "", podAge)))},
 			"its container ended with exit code 3", []string{newest, error3}},
 		"the newest of several": {limit, []*corev1.Pod{
-			try("migrate-c", exited(1), created(2*time.Minute)), try("migrate-a", exited(3), created(time.Minute)), nil,
-			try("migrate-b", exited(2), created(3*time.Minute)), pod("migrate-d", running(time.Second), created(0)),
-			try("migrate-e", exited(143), created(0), deleted)},
+			failedJobPod("migrate-c", exited(1), created(2*time.Minute)), failedJobPod("migrate-a", exited(3), created(time.Minute)), nil,
+			failedJobPod("migrate-b", exited(2), created(3*time.Minute)), pod("migrate-d", running(time.Second), created(0)),
+			failedJobPod("migrate-e", exited(143), created(0), deleted)},
 			"its container ended with exit code 3", []string{newest, error3}},
-		"of one age, the last by name": {limit, []*corev1.Pod{try("migrate-b", exited(3)), try("migrate-a", exited(1))},
+		"of one age, the last by name": {limit, []*corev1.Pod{failedJobPod("migrate-b", exited(3)), failedJobPod("migrate-a", exited(1))},
 			"its container ended with exit code 3", []string{"newest failed pod: migrate-b", error3}},
-		"out of memory": {limit, []*corev1.Pod{try("migrate-a", limits("64Mi"), terminated(end(137, "OOMKilled", "", time.Minute)))},
+		"out of memory": {limit, []*corev1.Pod{failedJobPod("migrate-a", limits("64Mi"), terminated(termination(137, "OOMKilled", "", time.Minute)))},
 			"its container was killed because it used more than its memory limit of 64Mi", []string{newest, `exit code 137, reason "OOMKilled"`}},
-		"out of memory without a limit": {limit, []*corev1.Pod{try("migrate-a", terminated(end(0, "OOMKilled", "", time.Minute)))},
+		"out of memory without a limit": {limit, []*corev1.Pod{failedJobPod("migrate-a", terminated(termination(0, "OOMKilled", "", time.Minute)))},
 			"its container was killed for its use of memory", []string{newest, `exit code 0, reason "OOMKilled"`}},
-		"killed": {limit, []*corev1.Pod{try("migrate-a", exited(137))},
+		"killed": {limit, []*corev1.Pod{failedJobPod("migrate-a", exited(137))},
 			"its container was killed (exit code 137)", []string{newest, `exit code 137, reason "Error"`}},
-		"asked to end": {limit, []*corev1.Pod{try("migrate-a", exited(143))},
+		"asked to end": {limit, []*corev1.Pod{failedJobPod("migrate-a", exited(143))},
 			"its container was killed (exit code 143)", []string{newest, `exit code 143, reason "Error"`}},
-		"lost": {limit, []*corev1.Pod{try("migrate-a", terminated(end(137, "ContainerStatusUnknown", "", time.Minute)))},
+		"lost": {limit, []*corev1.Pod{failedJobPod("migrate-a", terminated(termination(137, "ContainerStatusUnknown", "", time.Minute)))},
 			"its container was lost, and how it ended is not known", []string{newest, `exit code 137, reason "ContainerStatusUnknown"`}},
-		"lost, in another word": {limit, []*corev1.Pod{try("migrate-a", terminated(end(255, "Unknown", "", time.Minute)))},
+		"lost, in another word": {limit, []*corev1.Pod{failedJobPod("migrate-a", terminated(termination(255, "Unknown", "", time.Minute)))},
 			"its container was lost, and how it ended is not known", []string{newest, `exit code 255, reason "Unknown"`}},
-		"cannot be started": {limit, []*corev1.Pod{try("migrate-a", terminated(end(128, "StartError", "exec: /bin/nope", time.Minute)))},
+		"cannot be started": {limit, []*corev1.Pod{failedJobPod("migrate-a", terminated(termination(128, "StartError", "exec: /bin/nope", time.Minute)))},
 			"its container cannot be started: its command failed before it ran (exit code 128)",
 			[]string{newest, `exit code 128, reason "StartError"`, "last output: exec: /bin/nope"}},
-		"cannot run": {limit, []*corev1.Pod{try("migrate-a", terminated(end(127, "ContainerCannotRun", "", time.Minute)))},
+		"cannot run": {limit, []*corev1.Pod{failedJobPod("migrate-a", terminated(termination(127, "ContainerCannotRun", "", time.Minute)))},
 			"its container cannot be started: its command failed before it ran (exit code 127)", []string{newest, `exit code 127, reason "ContainerCannotRun"`}},
-		"another container": {limit, []*corev1.Pod{try("migrate-a", terminated(end(0, "Completed", "", time.Minute)), container2("side", state(end(3, "Error", "", time.Minute))))},
+		"another container": {limit, []*corev1.Pod{failedJobPod("migrate-a", terminated(termination(0, "Completed", "", time.Minute)), withContainer("side", state(termination(3, "Error", "", time.Minute))))},
 			"its container side ended with exit code 3", []string{newest, error3}},
-		"its own container goes first": {limit, []*corev1.Pod{try("migrate-a", exited(3), container2("side", state(end(1, "Error", "", time.Minute))),
+		"its own container goes first": {limit, []*corev1.Pod{failedJobPod("migrate-a", exited(3), withContainer("side", state(termination(1, "Error", "", time.Minute))),
 			func(p *corev1.Pod) { slices.Reverse(p.Status.ContainerStatuses) })},
 			"its container ended with exit code 3", []string{newest, error3}},
-		"an init container": {limit, []*corev1.Pod{try("migrate-a", unstarted, initContainer("wait", state(end(3, "Error", "", time.Minute))))},
+		"an init container": {limit, []*corev1.Pod{failedJobPod("migrate-a", unstarted, withInitContainer("wait", state(termination(3, "Error", "", time.Minute))))},
 			"its init container wait ended with exit code 3", []string{newest, error3}},
-		"an init container of the same name": {limit, []*corev1.Pod{try("migrate-a", unstarted, initContainer("app", state(end(3, "Error", "", time.Minute))))},
+		"an init container of the same name": {limit, []*corev1.Pod{failedJobPod("migrate-a", unstarted, withInitContainer("app", state(termination(3, "Error", "", time.Minute))))},
 			"its init container app ended with exit code 3", []string{newest, error3}},
-		"a sidecar is not to blame": {limit, []*corev1.Pod{try("migrate-a", unstarted, initContainer("proxy", state(end(143, "Error", "", time.Minute))), proxy,
-			initContainer("wait", state(end(3, "Error", "", time.Minute))))},
+		"a sidecar is not to blame": {limit, []*corev1.Pod{failedJobPod("migrate-a", unstarted, withInitContainer("proxy", state(termination(143, "Error", "", time.Minute))), proxy,
+			withInitContainer("wait", state(termination(3, "Error", "", time.Minute))))},
 			"its init container wait ended with exit code 3", []string{newest, error3}},
-		"evicted": {limit, []*corev1.Pod{try("migrate-a", exited(137), evicted)},
+		"evicted": {limit, []*corev1.Pod{failedJobPod("migrate-a", exited(137), evicted)},
 			"its pod was evicted by its node", []string{newest, `reason "Evicted"`, low}},
-		"turned away": {limit, []*corev1.Pod{try("migrate-a", phase("Failed", "OutOfcpu"), unstarted)},
+		"turned away": {limit, []*corev1.Pod{failedJobPod("migrate-a", phase("Failed", "OutOfcpu"), unstarted)},
 			"its pod was turned away or ended by its node", []string{newest, `reason "OutOfcpu"`}},
-		"a pod that does not tell":             {limit, []*corev1.Pod{try("migrate-a")}, "every try failed", []string{newest}},
-		"a pod that failed and counts as well": {limit, []*corev1.Pod{try("migrate-a", exited(3), ready)}, "its container ended with exit code 3", []string{newest, error3}},
+		"a pod that does not tell":             {limit, []*corev1.Pod{failedJobPod("migrate-a")}, "every try failed", []string{newest}},
+		"a pod that failed and counts as well": {limit, []*corev1.Pod{failedJobPod("migrate-a", exited(3), ready)}, "its container ended with exit code 3", []string{newest, error3}},
 		"no pod is left":                       {limit, nil, "every try failed", nil},
-		"only a pod that is being deleted":     {limit, []*corev1.Pod{try("migrate-a", exited(143), deleted)}, "every try failed", nil},
-		"not tried again":                      {"PodFailurePolicy", []*corev1.Pod{try("migrate-a", exited(3))}, "its container ended with exit code 3", []string{newest, error3}},
+		"only a pod that is being deleted":     {limit, []*corev1.Pod{failedJobPod("migrate-a", exited(143), deleted)}, "every try failed", nil},
+		"not tried again":                      {"PodFailurePolicy", []*corev1.Pod{failedJobPod("migrate-a", exited(3))}, "its container ended with exit code 3", []string{newest, error3}},
 		"not tried again, and no pod is left":  {"PodFailurePolicy", nil, "its pods failed in a way that is not tried again", nil},
 		"for another reason":                   {"FailedIndexes", nil, "see its conditions", nil},
 		"took too long":                        {"DeadlineExceeded", nil, "it took longer than 600 s", nil},
-		"took too long, and had failed before": {"DeadlineExceeded", []*corev1.Pod{try("migrate-a", exited(3))}, "it took longer than 600 s", []string{newest, error3}},
+		"took too long, and had failed before": {"DeadlineExceeded", []*corev1.Pod{failedJobPod("migrate-a", exited(3))}, "it took longer than 600 s", []string{newest, error3}},
 	} {
-		all["failed: "+name] = jobStory{
-			job: migrate(tried(3), became("FailureTarget", "True", tc.reason, ""), became("Failed", "True", tc.reason, said)), pods: tc.pods,
-			want: []Cause{failedJob(tc.reason, tc.why, append([]string{"tries: 3", said}, tc.evidence...)...)},
+		all["failed: "+name] = jobCase{
+			job: newTestJob(withFailedCount(3), withJobCondition("FailureTarget", "True", tc.reason, ""), withJobCondition("Failed", "True", tc.reason, conditionMessage)), pods: tc.pods,
+			want: []Cause{wantJobFailed(tc.reason, tc.text, append([]string{"tries: 3", conditionMessage}, tc.evidence...)...)},
 		}
 	}
-	all["failed: without a word"] = jobStory{job: migrate(became("Failed", "True", "", "")), want: []Cause{failedJob("", "see its conditions", "tries: 0")}}
-	all["failed: took longer than something"] = jobStory{
-		job:  migrate(became("Failed", "True", "DeadlineExceeded", ""), func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = nil }),
-		want: []Cause{failedJob("DeadlineExceeded", "it took longer than activeDeadlineSeconds allows", "tries: 0")}}
+	all["failed: without a word"] = jobCase{job: newTestJob(withJobCondition("Failed", "True", "", "")), want: []Cause{wantJobFailed("", "see its conditions", "tries: 0")}}
+	all["failed: took longer than something"] = jobCase{
+		job:  newTestJob(withJobCondition("Failed", "True", "DeadlineExceeded", ""), func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = nil }),
+		want: []Cause{wantJobFailed("DeadlineExceeded", "it took longer than activeDeadlineSeconds allows", "tries: 0")}}
 	return all
 }
 
-func failedJob(reason, why string, evidence ...string) Cause {
+func wantJobFailed(reason, text string, evidence ...string) Cause {
 	return Cause{
-		Code: "JobFailed", Object: Object{Kind: "Job", Namespace: "shop", Name: "migrate-1a2b", UID: "uid-job"},
-		Path: "status.conditions", Value: reason, Since: noon.Add(-20 * time.Minute),
-		Sentence: "Job shop/migrate-1a2b failed: " + why,
+		Code: "JobFailed", Object: ObjectRef{Kind: "Job", Namespace: "shop", Name: "migrate-1a2b", UID: "uid-job"},
+		Path: "status.conditions", Value: reason, Since: testNow.Add(-20 * time.Minute),
+		Message:  "Job shop/migrate-1a2b failed: " + text,
 		Fix:      "Look at the log: kubectl logs -n shop job/migrate-1a2b; then correct the job, or delete the Job to run it again",
 		Evidence: evidence,
 	}
 }
 
-func TestJob(t *testing.T) {
-	for name, tc := range jobStories() {
+func TestExplainJob(t *testing.T) {
+	for name, tc := range jobCases() {
 		t.Run(name, func(t *testing.T) {
-			job, before := tc.job.DeepCopy(), pods(tc.pods)
-			got, again := Job(tc.job, tc.pods, noon)
-			if diff := cmp.Diff(tc.want, got, counted); diff != "" {
+			job, before := tc.job.DeepCopy(), copyPods(tc.pods)
+			got, again := diagnoseJob(tc.job, tc.pods, testNow)
+			if diff := cmp.Diff(tc.want, got, ignoreAffectedPods); diff != "" {
 				t.Errorf("causes (-want +got):\n%s", diff)
 			}
-			if !again.Equal(tc.again) {
-				t.Errorf("again: %s, want %s", again, tc.again)
+			if !again.Equal(tc.recheckAt) {
+				t.Errorf("again: %s, want %s", again, tc.recheckAt)
 			}
-			if diff := cmp.Diff(job, tc.job) + cmp.Diff(before, pods(tc.pods)); diff != "" {
+			if diff := cmp.Diff(job, tc.job) + cmp.Diff(before, copyPods(tc.pods)); diff != "" {
 				t.Errorf("arguments were changed (-before +after):\n%s", diff)
 			}
-			wellSaid(t, got, "hunter2")
+			checkCauseText(t, got, "hunter2")
 		})
 	}
 }
 
 // While a job runs, its pods tell what pods always tell; of a job that has ended they tell
 // nothing of their own.
-func TestJobOfAnyPods(t *testing.T) {
-	for name, tc := range stories() {
+func TestRunningJobExplainsItsPods(t *testing.T) {
+	for name, tc := range podCases() {
 		t.Run(name, func(t *testing.T) {
-			want, wantAgain := Pods(tc.pods, noon)
-			got, again := Job(migrate(), tc.pods, noon)
-			if diff := cmp.Diff(want, got, counted); diff != "" || again != wantAgain {
+			want, wantAgain := diagnosePods(tc.pods, testNow)
+			got, again := diagnoseJob(newTestJob(), tc.pods, testNow)
+			if diff := cmp.Diff(want, got, ignoreAffectedPods); diff != "" || again != wantAgain {
 				t.Errorf("again %s, want %s; causes (-of the pods +of the job):\n%s", again, wantAgain, diff)
 			}
-			if got, again := Job(migrate(became("Complete", "True", "", "")), tc.pods, noon); got != nil || !again.IsZero() {
+			if got, again := diagnoseJob(newTestJob(withJobCondition("Complete", "True", "", "")), tc.pods, testNow); got != nil || !again.IsZero() {
 				t.Errorf("done, but at %s because of %v", again, got)
 			}
-			got, again = Job(migrate(became("Failed", "True", "BackoffLimitExceeded", "")), tc.pods, noon)
+			got, again = diagnoseJob(newTestJob(withJobCondition("Failed", "True", "BackoffLimitExceeded", "")), tc.pods, testNow)
 			if len(got) != 1 || got[0].Code != "JobFailed" || !again.IsZero() {
 				t.Errorf("again %s, causes %v, want JobFailed alone", again, got)
 			}
@@ -217,16 +217,16 @@ func TestJobOfAnyPods(t *testing.T) {
 	}
 }
 
-func TestJobDoesNotDependOnTheOrderOfPods(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for name, tc := range jobStories() {
+func TestExplainJobIgnoresPodOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for name, tc := range jobCases() {
 		t.Run(name, func(t *testing.T) {
 			for range 5 {
 				shuffled := slices.Clone(tc.pods)
-				random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-				got, again := Job(tc.job, shuffled, noon)
-				if diff := cmp.Diff(tc.want, got, counted); diff != "" || !again.Equal(tc.again) {
-					t.Fatalf("again %s, want %s; causes in another order (-want +got):\n%s", again, tc.again, diff)
+				rng.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+				got, again := diagnoseJob(tc.job, shuffled, testNow)
+				if diff := cmp.Diff(tc.want, got, ignoreAffectedPods); diff != "" || !again.Equal(tc.recheckAt) {
+					t.Fatalf("again %s, want %s; causes in another order (-want +got):\n%s", again, tc.recheckAt, diff)
 				}
 			}
 		})
@@ -235,11 +235,11 @@ func TestJobDoesNotDependOnTheOrderOfPods(t *testing.T) {
 
 // What was explained, written and read again is explained the same the next time.
 func TestJobStatusIsStable(t *testing.T) {
-	for name, tc := range jobStories() {
+	for name, tc := range jobCases() {
 		t.Run(name, func(t *testing.T) {
-			first, _ := Job(tc.job, tc.pods, noon)
+			first, _ := diagnoseJob(tc.job, tc.pods, testNow)
 			before := ForStatus(first)
-			later := pods(tc.pods)
+			later := copyPods(tc.pods)
 			for _, p := range later {
 				for i := range p.Status.Conditions {
 					p.Status.Conditions[i].LastTransitionTime = ago(time.Second)
@@ -249,28 +249,28 @@ func TestJobStatusIsStable(t *testing.T) {
 			if job != nil {
 				job.Status.Failed++
 			}
-			second, _ := Job(job, later, noon.Add(time.Second))
-			if diff := cmp.Diff(before, ForStatus(Keep(second, before))); diff != "" {
+			second, _ := diagnoseJob(job, later, testNow.Add(time.Second))
+			if diff := cmp.Diff(before, ForStatus(PreserveSince(second, before))); diff != "" {
 				t.Errorf("status (-before +after):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestJobWithoutATime(t *testing.T) {
-	job := migrate(became("Failed", "True", "BackoffLimitExceeded", ""))
+func TestJobFailureWithoutTransitionTime(t *testing.T) {
+	job := newTestJob(withJobCondition("Failed", "True", "BackoffLimitExceeded", ""))
 	job.Status.Conditions[0].LastTransitionTime = metav1.Time{}
-	got, _ := Job(job, nil, noon)
-	if len(got) != 1 || !got[0].Since.Equal(noon.Add(-age)) {
+	got, _ := diagnoseJob(job, nil, testNow)
+	if len(got) != 1 || !got[0].Since.Equal(testNow.Add(-podAge)) {
 		t.Errorf("causes %v, want one since the job was created", got)
 	}
 }
 
 // What fails goes in the order of crashes: after what is missing, before probes.
-func TestJobRank(t *testing.T) {
-	causes := []Cause{now("ReadinessFailing", "web-1", "c", age), now("JobFailed", "migrate", "b", 0), now("ImageNotFound", "web-2", "a", 0)}
+func TestJobFailureRank(t *testing.T) {
+	causes := []Cause{newTestCause("ReadinessFailing", "web-1", "c", podAge), newTestCause("JobFailed", "migrate", "b", 0), newTestCause("ImageNotFound", "web-2", "a", 0)}
 	want := []Cause{causes[2], causes[1], causes[0]}
-	if diff := cmp.Diff(want, Keep(causes, nil)); diff != "" {
+	if diff := cmp.Diff(want, PreserveSince(causes, nil)); diff != "" {
 		t.Errorf("causes (-want +got):\n%s", diff)
 	}
 }

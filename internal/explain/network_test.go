@@ -13,7 +13,7 @@ import (
 )
 
 // A Service of one pod has no endpoint while the pod is restarted, however old the pod is.
-func TestEndpointsOfARestart(t *testing.T) {
+func TestNoReadyEndpointsGraceDuringRestart(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 	labels := map[string]string{"app": "db", "a": "1", "b": "2", "c": "3", "d": "4", "e": "5", "f": "6"}
@@ -35,11 +35,11 @@ func TestEndpointsOfARestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "db-0", Labels: labels, CreationTimestamp: ago(time.Hour)}}
 			tc.change(pod)
-			s := Scene{
+			s := Snapshot{
 				Workload: &appsv1.StatefulSet{},
 				Pods:     []*corev1.Pod{pod},
 				Services: []*corev1.Service{{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "db"}}}},
-				Slices: []*discoveryv1.EndpointSlice{{
+				EndpointSlices: []*discoveryv1.EndpointSlice{{
 					ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{discoveryv1.LabelServiceName: "db"}},
 					Endpoints:  []discoveryv1.Endpoint{{Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}}},
 				}},

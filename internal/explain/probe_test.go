@@ -9,69 +9,69 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-func tcp(port int) corev1.ProbeHandler {
+func tcpProbe(port int) corev1.ProbeHandler {
 	return corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt(port)}}
 }
 
-func probe(p corev1.Probe) change {
+func withReadinessProbe(p corev1.Probe) podOption {
 	return func(pod *corev1.Pod) { pod.Spec.Containers[0].ReadinessProbe = &p }
 }
 
-func probeStories() map[string]story {
+func probeCases() map[string]podCase {
 	cause := func(what, started string) []Cause {
 		return []Cause{{
-			Code: "ReadinessFailing", Object: inPod("web-1"), Path: "spec.containers[0].readinessProbe", Value: what, Since: noon.Add(-unready),
-			Sentence: "Container app of pod web-1 runs but does not pass its readiness probe (" + what + ")",
+			Code: "ReadinessFailing", Object: testPodRef("web-1"), Path: "spec.containers[0].readinessProbe", Value: what, Since: testNow.Add(-unreadyFor),
+			Message:  "Container app of pod web-1 runs but does not pass its readiness probe (" + what + ")",
 			Fix:      "Let the application answer, or correct its spec.probes.readiness; what the probe got is shown by kubectl describe pod -n shop web-1",
 			Evidence: []string{"1 of 1 pods", "restarts: 0", "running since " + started},
 		}}
 	}
-	one := func(changes ...change) []*corev1.Pod { return []*corev1.Pod{pod("web-1", changes...)} }
-	quick := corev1.Probe{ProbeHandler: tcp(8080), PeriodSeconds: 1, FailureThreshold: 1}
-	slow := corev1.Probe{ProbeHandler: tcp(8080), InitialDelaySeconds: 60, PeriodSeconds: 5, FailureThreshold: 6}
-	starting := app(func(s *corev1.ContainerStatus) { s.Started = new(false) })
+	onePod := func(changes ...podOption) []*corev1.Pod { return []*corev1.Pod{pod("web-1", changes...)} }
+	quick := corev1.Probe{ProbeHandler: tcpProbe(8080), PeriodSeconds: 1, FailureThreshold: 1}
+	slow := corev1.Probe{ProbeHandler: tcpProbe(8080), InitialDelaySeconds: 60, PeriodSeconds: 5, FailureThreshold: 6}
+	starting := withAppStatus(func(s *corev1.ContainerStatus) { s.Started = new(false) })
 	sidecar := func(p *corev1.Pod) {
 		p.Spec.InitContainers[0].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 		p.Spec.InitContainers[0].ReadinessProbe = &quick
 	}
-	silent := corev1.ContainerStatus{Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(time.Minute)}}}
+	runningStatus := corev1.ContainerStatus{Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(time.Minute)}}}
 	inSidecar := cause("TCP port 8080", "2026-03-01T11:59:00Z")
 	inSidecar[0].Path = "spec.initContainers[0].readinessProbe"
-	inSidecar[0].Sentence = "Container proxy of pod web-1 runs but does not pass its readiness probe (TCP port 8080)"
-	soon := noon.Add(time.Second)
-	stories := map[string]story{
-		"may not answer yet, by default":       {one(running(29*time.Second), probe(corev1.Probe{ProbeHandler: tcp(8080)})), nil, soon},
-		"may not answer yet, by our least":     {one(running(14*time.Second), probe(quick)), nil, soon},
-		"may not answer yet, by its own wish":  {one(running(80*time.Second), probe(slow)), nil, noon.Add(10 * time.Second)},
-		"still held back by its startup probe": {one(running(age), probe(quick), starting), nil, time.Time{}},
-		"not ready without a probe":            {one(running(age)), nil, time.Time{}},
-		"an init container takes its time": {one(waiting("PodInitializing", ""), initContainer("migrate", silent)), []Cause{{
-			Code: "InitBlocked", Severity: Notice, Object: inPod("web-1"), Path: "status.initContainerStatuses[0].state.running", Value: "migrate", Since: noon.Add(-time.Minute),
-			Sentence: "Init container migrate of pod web-1 is still running, and the containers after it wait for its end",
-			Fix:      "See what it does: kubectl logs -n shop web-1 -c migrate", Evidence: []string{"1 of 1 pods"},
+	inSidecar[0].Message = "Container proxy of pod web-1 runs but does not pass its readiness probe (TCP port 8080)"
+	soon := testNow.Add(time.Second)
+	stories := map[string]podCase{
+		"may not answer yet, by default":       {onePod(running(29*time.Second), withReadinessProbe(corev1.Probe{ProbeHandler: tcpProbe(8080)})), nil, soon},
+		"may not answer yet, by our least":     {onePod(running(14*time.Second), withReadinessProbe(quick)), nil, soon},
+		"may not answer yet, by its own wish":  {onePod(running(80*time.Second), withReadinessProbe(slow)), nil, testNow.Add(10 * time.Second)},
+		"still held back by its startup probe": {onePod(running(podAge), withReadinessProbe(quick), starting), nil, time.Time{}},
+		"not ready without a probe":            {onePod(running(podAge)), nil, time.Time{}},
+		"an init container takes its time": {onePod(waiting("PodInitializing", ""), withInitContainer("migrate", runningStatus)), []Cause{{
+			Code: "InitBlocked", Severity: Notice, Object: testPodRef("web-1"), Path: "status.initContainerStatuses[0].state.running", Value: "migrate", Since: testNow.Add(-time.Minute),
+			Message: "Init container migrate of pod web-1 is still running, and the containers after it wait for its end",
+			Fix:     "See what it does: kubectl logs -n shop web-1 -c migrate", Evidence: []string{"1 of 1 pods"},
 		}}, time.Time{}},
 		"the first grace to end is the next": {
 			pods: []*corev1.Pod{
-				pod("web-1", running(10*time.Second), probe(quick)),
-				pod("web-2", running(14*time.Second), probe(quick)),
-				pod("web-3", running(12*time.Second), probe(quick)),
+				pod("web-1", running(10*time.Second), withReadinessProbe(quick)),
+				pod("web-2", running(14*time.Second), withReadinessProbe(quick)),
+				pod("web-3", running(12*time.Second), withReadinessProbe(quick)),
 			},
-			again: soon,
+			recheckAt: soon,
 		},
 		"does not answer, by default": {
-			pods: one(running(30*time.Second), probe(corev1.Probe{ProbeHandler: tcp(8080)})),
+			pods: onePod(running(30*time.Second), withReadinessProbe(corev1.Probe{ProbeHandler: tcpProbe(8080)})),
 			want: cause("TCP port 8080", "2026-03-01T11:59:30Z"),
 		},
 		"does not answer, by our least": {
-			pods: one(running(15*time.Second), probe(quick)),
+			pods: onePod(running(15*time.Second), withReadinessProbe(quick)),
 			want: cause("TCP port 8080", "2026-03-01T11:59:45Z"),
 		},
 		"does not answer, and does not tell whether it has started": {
-			pods: one(running(age), probe(quick), app(func(s *corev1.ContainerStatus) { s.Started = nil })),
+			pods: onePod(running(podAge), withReadinessProbe(quick), withAppStatus(func(s *corev1.ContainerStatus) { s.Started = nil })),
 			want: cause("TCP port 8080", "2026-03-01T11:00:00Z"),
 		},
 		"a sidecar does not answer": {
-			pods: one(waiting("PodInitializing", ""), initContainer("proxy", silent), sidecar),
+			pods: onePod(waiting("PodInitializing", ""), withInitContainer("proxy", runningStatus), sidecar),
 			want: inSidecar,
 		},
 	}
@@ -83,17 +83,17 @@ func probeStories() map[string]story {
 		"a command":                {Exec: &corev1.ExecAction{Command: []string{"check", "--password=x"}}},
 		"of a kind not known here": {},
 	} {
-		stories["does not answer: "+what] = story{
-			pods: one(running(age), probe(corev1.Probe{ProbeHandler: handler})),
+		stories["does not answer: "+what] = podCase{
+			pods: onePod(running(podAge), withReadinessProbe(corev1.Probe{ProbeHandler: handler})),
 			want: cause(what, "2026-03-01T11:00:00Z"),
 		}
 	}
 	return stories
 }
 
-func TestPatienceIsNeverNegative(t *testing.T) {
+func TestProbeGraceDoesNotOverflow(t *testing.T) {
 	endless := &corev1.Probe{InitialDelaySeconds: math.MaxInt32, PeriodSeconds: math.MaxInt32, FailureThreshold: math.MaxInt32}
-	if got := patience(endless); got < 24*time.Hour {
+	if got := probeGrace(endless); got < 24*time.Hour {
 		t.Errorf("patience %s, want years", got)
 	}
 }

@@ -10,12 +10,12 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// keptLabels are those by which a pod is found and told from pods of other workloads.
-var keptLabels = []string{appsapi.LabelManagedBy, appsapi.LabelInstance, appsapi.LabelWorkload}
+// projectedLabels are those by which a pod is found and told from pods of other workloads.
+var projectedLabels = []string{appsapi.LabelManagedBy, appsapi.LabelInstance, appsapi.LabelWorkload}
 
-// Project returns a new pod with only what [Explain] and the verdict about a pod read.
+// ProjectPod returns a new pod with only what [Explain] and the verdict about a pod read.
 // A cache is made of pods that are well, so about those it keeps next to nothing.
-func Project(pod *corev1.Pod) *corev1.Pod {
+func ProjectPod(pod *corev1.Pod) *corev1.Pod {
 	if pod == nil {
 		return nil
 	}
@@ -32,20 +32,20 @@ func Project(pod *corev1.Pod) *corev1.Pod {
 	if strings.HasPrefix(pod.Labels[appsapi.LabelWorkload], "statefulset-") {
 		p.Status.PodIP = pod.Status.PodIP // databases are asked
 	}
-	for _, name := range keptLabels {
+	for _, name := range projectedLabels {
 		if value, ok := pod.Labels[name]; ok {
 			metav1.SetMetaDataLabel(&p.ObjectMeta, name, value)
 		}
 	}
 	if hasFailed(pod) {
-		p.Status.Message = strings.Clone(plain(pod.Status.Message, maxEvidence))
+		p.Status.Message = strings.Clone(sanitize(pod.Status.Message, maxEvidence))
 	}
-	if isOver(pod) {
+	if isInactive(pod) {
 		p.Spec.NodeName, p.Finalizers = pod.Spec.NodeName, slices.Clone(pod.Finalizers)
 		p.Status.Conditions = projectConditions(pod, corev1.ContainersReady, corev1.PodReady, corev1.DisruptionTarget)
 		return p
 	}
-	if isReady(pod) && !hasCrashed(pod) && !hasFailed(pod) {
+	if isReady(pod) && !hasRestarted(pod) && !hasFailed(pod) {
 		p.Status.Conditions = projectConditions(pod, corev1.PodReady)
 		return p
 	}
@@ -63,14 +63,14 @@ func Project(pod *corev1.Pod) *corev1.Pod {
 func projectConditions(pod *corev1.Pod, kinds ...corev1.PodConditionType) []corev1.PodCondition {
 	var all []corev1.PodCondition
 	for _, kind := range kinds {
-		c := condition(pod, kind)
+		c := podCondition(pod, kind)
 		if c == nil {
 			continue
 		}
 		kept := corev1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}
 		switch {
 		case kind == corev1.PodScheduled && c.Status == corev1.ConditionFalse, kind == corev1.DisruptionTarget:
-			kept.Reason, kept.Message = c.Reason, keepText(c.Message)
+			kept.Reason, kept.Message = c.Reason, cloneText(c.Message)
 		case kind == corev1.PodReady && c.Status == corev1.ConditionFalse:
 			kept.Reason = c.Reason
 		}
@@ -146,7 +146,7 @@ func projectProbe(p *corev1.Probe) *corev1.Probe {
 	k := &corev1.Probe{InitialDelaySeconds: p.InitialDelaySeconds, PeriodSeconds: p.PeriodSeconds, FailureThreshold: p.FailureThreshold}
 	switch {
 	case p.HTTPGet != nil:
-		k.HTTPGet = &corev1.HTTPGetAction{Path: strings.Clone(urlPath(p.HTTPGet)), Port: p.HTTPGet.Port}
+		k.HTTPGet = &corev1.HTTPGetAction{Path: strings.Clone(probePath(p.HTTPGet)), Port: p.HTTPGet.Port}
 	case p.TCPSocket != nil:
 		k.TCPSocket = &corev1.TCPSocketAction{Port: p.TCPSocket.Port}
 	case p.GRPC != nil:
@@ -163,21 +163,21 @@ func projectStatuses(all []corev1.ContainerStatus) []corev1.ContainerStatus {
 		s := &all[i]
 		k := corev1.ContainerStatus{
 			Name: s.Name, Image: s.Image, Ready: s.Ready, RestartCount: s.RestartCount,
-			State:                corev1.ContainerState{Running: s.State.Running.DeepCopy(), Terminated: projectEnd(s.State.Terminated)},
-			LastTerminationState: corev1.ContainerState{Terminated: projectEnd(s.LastTerminationState.Terminated)},
+			State:                corev1.ContainerState{Running: s.State.Running.DeepCopy(), Terminated: projectTermination(s.State.Terminated)},
+			LastTerminationState: corev1.ContainerState{Terminated: projectTermination(s.LastTerminationState.Terminated)},
 		}
 		if s.Started != nil {
 			k.Started = new(*s.Started)
 		}
 		if w := s.State.Waiting; w != nil {
-			k.State.Waiting = &corev1.ContainerStateWaiting{Reason: w.Reason, Message: keepText(w.Message)}
+			k.State.Waiting = &corev1.ContainerStateWaiting{Reason: w.Reason, Message: cloneText(w.Message)}
 		}
 		kept = append(kept, k)
 	}
 	return kept
 }
 
-func projectEnd(t *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated {
+func projectTermination(t *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated {
 	if t == nil {
 		return nil
 	}
@@ -186,5 +186,5 @@ func projectEnd(t *corev1.ContainerStateTerminated) *corev1.ContainerStateTermin
 	}
 }
 
-// keepText copies what is read of a text: a part of it would hold on to the whole.
-func keepText(s string) string { return strings.Clone(plain(s, maxText)) }
+// cloneText copies what is read of a text: a part of it would hold on to the whole.
+func cloneText(s string) string { return strings.Clone(sanitize(s, maxText)) }

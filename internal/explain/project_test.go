@@ -13,63 +13,63 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// pods copies those that are there.
-func pods(all []*corev1.Pod) []*corev1.Pod {
-	var some []*corev1.Pod
+// copyPods copies those that are there.
+func copyPods(all []*corev1.Pod) []*corev1.Pod {
+	var out []*corev1.Pod
 	for _, p := range all {
 		if p != nil {
-			some = append(some, p.DeepCopy())
+			out = append(out, p.DeepCopy())
 		}
 	}
-	return some
+	return out
 }
 
-func TestProjectKeepsTheCauses(t *testing.T) {
-	for name, tc := range stories() {
+func TestProjectPodKeepsCauses(t *testing.T) {
+	for name, tc := range podCases() {
 		t.Run(name, func(t *testing.T) {
-			var small, smaller []*corev1.Pod
+			var once, twice []*corev1.Pod
 			for _, p := range tc.pods {
-				small = append(small, Project(p))
-				smaller = append(smaller, Project(Project(p)))
+				once = append(once, ProjectPod(p))
+				twice = append(twice, ProjectPod(ProjectPod(p)))
 			}
-			want, wantAgain := Pods(tc.pods, noon)
-			got, again := Pods(small, noon)
-			if diff := cmp.Diff(want, got, counted); diff != "" {
+			want, wantAgain := diagnosePods(tc.pods, testNow)
+			got, again := diagnosePods(once, testNow)
+			if diff := cmp.Diff(want, got, ignoreAffectedPods); diff != "" {
 				t.Errorf("causes (-whole +projected):\n%s", diff)
 			}
 			if !again.Equal(wantAgain) {
 				t.Errorf("again %s, want %s", again, wantAgain)
 			}
-			if diff := cmp.Diff(small, smaller); diff != "" {
+			if diff := cmp.Diff(once, twice); diff != "" {
 				t.Errorf("a second projection takes more away (-once +twice):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestProjectKeepsTheCausesOfJobs(t *testing.T) {
-	for name, tc := range jobStories() {
+func TestProjectPodKeepsJobCauses(t *testing.T) {
+	for name, tc := range jobCases() {
 		t.Run(name, func(t *testing.T) {
-			var small, smaller []*corev1.Pod
+			var once, twice []*corev1.Pod
 			for _, p := range tc.pods {
-				small = append(small, Project(p))
-				smaller = append(smaller, Project(Project(p)))
+				once = append(once, ProjectPod(p))
+				twice = append(twice, ProjectPod(ProjectPod(p)))
 			}
-			got, again := Job(tc.job, small, noon)
-			if diff := cmp.Diff(tc.want, got, counted); diff != "" || !again.Equal(tc.again) {
-				t.Errorf("again %s, want %s; causes (-whole +projected):\n%s", again, tc.again, diff)
+			got, again := diagnoseJob(tc.job, once, testNow)
+			if diff := cmp.Diff(tc.want, got, ignoreAffectedPods); diff != "" || !again.Equal(tc.recheckAt) {
+				t.Errorf("again %s, want %s; causes (-whole +projected):\n%s", again, tc.recheckAt, diff)
 			}
-			if diff := cmp.Diff(small, smaller); diff != "" {
+			if diff := cmp.Diff(once, twice); diff != "" {
 				t.Errorf("a second projection takes more away (-once +twice):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestProject(t *testing.T) {
-	sick := pod("web-1", running(age), requests("cpu", "1"), limits("64Mi"),
-		restarted(2, end(1, "Error", "first\nlast\n", time.Minute)),
-		probe(corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+func TestProjectPod(t *testing.T) {
+	notReadyPod := pod("web-1", running(podAge), withRequests("cpu", "1"), limits("64Mi"),
+		restarted(2, termination(1, "Error", "first\nlast\n", time.Minute)),
+		withReadinessProbe(corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
 			Path: "/ready?key=secret", Port: intstr.FromInt(80), HTTPHeaders: []corev1.HTTPHeader{{Name: "A", Value: "B"}}}}, PeriodSeconds: 3}),
 		func(p *corev1.Pod) {
 			p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
@@ -77,52 +77,52 @@ func TestProject(t *testing.T) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "v"}, {Name: "data", VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "mine"}}}}
 			p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "regcred"}}
-			p.Spec.Resources = &corev1.ResourceRequirements{Requests: list("cpu", "2"), Limits: list("cpu", "3")}
+			p.Spec.Resources = &corev1.ResourceRequirements{Requests: resourceList("cpu", "2"), Limits: resourceList("cpu", "3")}
 		})
 	labels := map[string]string{"app.kubernetes.io/managed-by": "holdfast", "apps.holdfast.dev/workload": "deployment-web"}
-	meta := metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "uid-web-1", ResourceVersion: "7", CreationTimestamp: ago(age), Labels: labels}
-	said := func(p *corev1.Pod) { p.Status.Message = "The node was low on memory" }
+	meta := metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "uid-web-1", ResourceVersion: "7", CreationTimestamp: ago(podAge), Labels: labels}
+	withMessage := func(p *corev1.Pod) { p.Status.Message = "The node was low on memory" }
 	notReady := []corev1.PodCondition{
-		{Type: "ContainersReady", Status: "False", LastTransitionTime: ago(unready)},
-		{Type: "Ready", Status: "False", Reason: "ContainersNotReady", LastTransitionTime: ago(unready)},
+		{Type: "ContainersReady", Status: "False", LastTransitionTime: ago(unreadyFor)},
+		{Type: "Ready", Status: "False", Reason: "ContainersNotReady", LastTransitionTime: ago(unreadyFor)},
 	}
 	gone := meta
 	gone.DeletionTimestamp = new(ago(time.Second))
 	cases := map[string]struct{ pod, want *corev1.Pod }{
 		"nothing": {nil, nil},
-		"not ready": {sick, &corev1.Pod{
+		"not ready": {notReadyPod, &corev1.Pod{
 			ObjectMeta: meta,
 			Spec: corev1.PodSpec{
 				NodeName: "n1",
 				Volumes:  []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "mine"}}}},
 				Containers: []corev1.Container{{
 					Name: "app", Image: "shop/web:2",
-					Resources: corev1.ResourceRequirements{Requests: list("cpu", "1"), Limits: corev1.ResourceList{"memory": resource.MustParse("64Mi")}},
+					Resources: corev1.ResourceRequirements{Requests: resourceList("cpu", "1"), Limits: corev1.ResourceList{"memory": resource.MustParse("64Mi")}},
 					ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
 						HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt(80)}}, PeriodSeconds: 3},
 				}},
 				ImagePullSecrets: []corev1.LocalObjectReference{{Name: "regcred"}},
-				Resources:        &corev1.ResourceRequirements{Requests: list("cpu", "2")},
+				Resources:        &corev1.ResourceRequirements{Requests: resourceList("cpu", "2")},
 			},
 			Status: corev1.PodStatus{
 				Phase: "Pending",
 				Conditions: []corev1.PodCondition{
-					{Type: "PodScheduled", Status: "True", LastTransitionTime: ago(age)},
-					{Type: "ContainersReady", Status: "False", LastTransitionTime: ago(unready)},
-					{Type: "Ready", Status: "False", Reason: "ContainersNotReady", LastTransitionTime: ago(unready)},
+					{Type: "PodScheduled", Status: "True", LastTransitionTime: ago(podAge)},
+					{Type: "ContainersReady", Status: "False", LastTransitionTime: ago(unreadyFor)},
+					{Type: "Ready", Status: "False", Reason: "ContainersNotReady", LastTransitionTime: ago(unreadyFor)},
 				},
 				ContainerStatuses: []corev1.ContainerStatus{{
 					Name: "app", Image: "docker.io/shop/web:2", Started: new(true), RestartCount: 2,
-					State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(age)}},
+					State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(podAge)}},
 					LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 						ExitCode: 1, Reason: "Error", FinishedAt: ago(time.Minute), Message: "last"}},
 				}},
 			},
 		}},
-		"ready": {pod("web-1", running(age), ready, phase("Running", "")), &corev1.Pod{
+		"ready": {pod("web-1", running(podAge), ready, phase("Running", "")), &corev1.Pod{
 			ObjectMeta: meta,
 			Status: corev1.PodStatus{Phase: "Running", Conditions: []corev1.PodCondition{
-				{Type: "Ready", Status: "True", LastTransitionTime: ago(unready)}}},
+				{Type: "Ready", Status: "True", LastTransitionTime: ago(unreadyFor)}}},
 		}},
 		"being deleted": {pod("web-1", deleted), &corev1.Pod{
 			ObjectMeta: gone,
@@ -135,9 +135,9 @@ func TestProject(t *testing.T) {
 			Status: corev1.PodStatus{
 				Phase: "Failed",
 				Conditions: []corev1.PodCondition{
-					{Type: "PodScheduled", Status: "True", LastTransitionTime: ago(age)},
-					{Type: "ContainersReady", Status: "False", LastTransitionTime: ago(unready)},
-					{Type: "Ready", Status: "False", Reason: "ContainersNotReady", LastTransitionTime: ago(unready)},
+					{Type: "PodScheduled", Status: "True", LastTransitionTime: ago(podAge)},
+					{Type: "ContainersReady", Status: "False", LastTransitionTime: ago(unreadyFor)},
+					{Type: "Ready", Status: "False", Reason: "ContainersNotReady", LastTransitionTime: ago(unreadyFor)},
 				},
 				ContainerStatuses: []corev1.ContainerStatus{{
 					Name: "app", Image: "docker.io/shop/web:2", Started: new(false),
@@ -145,12 +145,12 @@ func TestProject(t *testing.T) {
 				}},
 			},
 		}},
-		"evicted": {pod("web-1", exited(137), phase("Failed", "Evicted"), said), &corev1.Pod{
+		"evicted": {pod("web-1", exited(137), phase("Failed", "Evicted"), withMessage), &corev1.Pod{
 			ObjectMeta: meta,
 			Spec:       corev1.PodSpec{NodeName: "n1"},
 			Status:     corev1.PodStatus{Phase: "Failed", Reason: "Evicted", Message: "The node was low on memory", Conditions: notReady},
 		}},
-		"evicted and being deleted": {pod("web-1", exited(137), phase("Failed", "Evicted"), said, deleted), &corev1.Pod{
+		"evicted and being deleted": {pod("web-1", exited(137), phase("Failed", "Evicted"), withMessage, deleted), &corev1.Pod{
 			ObjectMeta: gone,
 			Spec:       corev1.PodSpec{NodeName: "n1"},
 			Status:     corev1.PodStatus{Phase: "Failed", Reason: "Evicted", Conditions: notReady},
@@ -158,7 +158,7 @@ func TestProject(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, Project(tc.pod)); diff != "" {
+			if diff := cmp.Diff(tc.want, ProjectPod(tc.pod)); diff != "" {
 				t.Errorf("pod (-want +got):\n%s", diff)
 			}
 		})
@@ -167,11 +167,11 @@ func TestProject(t *testing.T) {
 
 // What is kept must not lead back to what is not: neither by a pointer nor by a part of a
 // long text.
-func TestProjectSharesNothing(t *testing.T) {
+func TestProjectPodSharesNoMemory(t *testing.T) {
 	long := strings.Repeat("noise ", 1000)
-	p := pod("web-1", terminated(end(1, "Error", long+"\nlast", time.Minute)), deleted)
+	p := pod("web-1", terminated(termination(1, "Error", long+"\nlast", time.Minute)), deleted)
 	p.DeletionTimestamp = nil
-	kept := Project(p).Status.ContainerStatuses[0].State.Terminated
+	kept := ProjectPod(p).Status.ContainerStatuses[0].State.Terminated
 	if kept.Message != "last" {
 		t.Fatalf("message %q, want the last line", kept.Message)
 	}
@@ -180,8 +180,8 @@ func TestProjectSharesNothing(t *testing.T) {
 	if begin <= at && at < begin+uintptr(len(from)) {
 		t.Error("the line that is kept is a part of the text that is not")
 	}
-	started, limited := pod("web-1", running(age), limits("64Mi")), pod("web-1", running(age), limits("64Mi"))
-	small := Project(started)
+	started, limited := pod("web-1", running(podAge), limits("64Mi")), pod("web-1", running(podAge), limits("64Mi"))
+	small := ProjectPod(started)
 	*small.Status.ContainerStatuses[0].Started = false
 	small.Status.ContainerStatuses[0].State.Running.StartedAt = ago(0)
 	small.Labels["apps.holdfast.dev/workload"] = "x"

@@ -11,17 +11,17 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-func now(code Code, name, sentence string, before time.Duration) Cause {
-	return Cause{Code: code, Object: Object{Kind: "Pod", Name: name}, Sentence: sentence, Since: noon.Add(-before)}
+func newTestCause(code Code, name, message string, before time.Duration) Cause {
+	return Cause{Code: code, Object: ObjectRef{Kind: "Pod", Name: name}, Message: message, Since: testNow.Add(-before)}
 }
 
-func was(code, name, message string, before time.Duration) appsapi.Cause {
+func newStatusCause(code, name, message string, before time.Duration) appsapi.Cause {
 	return appsapi.Cause{Code: code, Message: message, Object: appsapi.ObjectReference{Kind: "Pod", Name: name}, Since: ago(before)}
 }
 
-func TestKeep(t *testing.T) {
-	ofAnother := was("CrashLoop", "web-1", "a", time.Hour)
-	ofAnother.Object.Kind = "Deployment"
+func TestPreserveSince(t *testing.T) {
+	otherKind := newStatusCause("CrashLoop", "web-1", "a", time.Hour)
+	otherKind.Object.Kind = "Deployment"
 	cases := map[string]struct {
 		causes []Cause
 		before []appsapi.Cause
@@ -29,54 +29,54 @@ func TestKeep(t *testing.T) {
 	}{
 		"nothing": {},
 		"nothing before": {
-			causes: []Cause{now("CrashLoop", "web-1", "a", time.Minute)},
-			want:   []Cause{now("CrashLoop", "web-1", "a", time.Minute)},
+			causes: []Cause{newTestCause("CrashLoop", "web-1", "a", time.Minute)},
+			want:   []Cause{newTestCause("CrashLoop", "web-1", "a", time.Minute)},
 		},
 		"the same": {
-			causes: []Cause{now("CrashLoop", "web-1", "exit 1", time.Minute)},
-			before: []appsapi.Cause{was("CrashLoop", "web-1", "exit 1", time.Hour)},
-			want:   []Cause{now("CrashLoop", "web-1", "exit 1", time.Hour)},
+			causes: []Cause{newTestCause("CrashLoop", "web-1", "exit 1", time.Minute)},
+			before: []appsapi.Cause{newStatusCause("CrashLoop", "web-1", "exit 1", time.Hour)},
+			want:   []Cause{newTestCause("CrashLoop", "web-1", "exit 1", time.Hour)},
 		},
 		"the same in other words": {
-			causes: []Cause{now("CrashLoop", "web-1", "exit 2", time.Minute)},
-			before: []appsapi.Cause{was("CrashLoop", "web-1", "exit 1", time.Hour)},
-			want:   []Cause{now("CrashLoop", "web-1", "exit 2", time.Hour)},
+			causes: []Cause{newTestCause("CrashLoop", "web-1", "exit 2", time.Minute)},
+			before: []appsapi.Cause{newStatusCause("CrashLoop", "web-1", "exit 1", time.Hour)},
+			want:   []Cause{newTestCause("CrashLoop", "web-1", "exit 2", time.Hour)},
 		},
 		"began earlier than was said before": {
-			causes: []Cause{now("CrashLoop", "web-1", "a", time.Hour)},
-			before: []appsapi.Cause{was("CrashLoop", "web-1", "a", time.Minute)},
-			want:   []Cause{now("CrashLoop", "web-1", "a", time.Minute)},
+			causes: []Cause{newTestCause("CrashLoop", "web-1", "a", time.Hour)},
+			before: []appsapi.Cause{newStatusCause("CrashLoop", "web-1", "a", time.Minute)},
+			want:   []Cause{newTestCause("CrashLoop", "web-1", "a", time.Minute)},
 		},
 		"another code, object or kind": {
-			causes: []Cause{now("CrashLoop", "web-1", "a", time.Minute)},
-			before: []appsapi.Cause{was("OOMKilled", "web-1", "a", time.Hour), was("CrashLoop", "web-2", "a", time.Hour), ofAnother},
-			want:   []Cause{now("CrashLoop", "web-1", "a", time.Minute)},
+			causes: []Cause{newTestCause("CrashLoop", "web-1", "a", time.Minute)},
+			before: []appsapi.Cause{newStatusCause("OOMKilled", "web-1", "a", time.Hour), newStatusCause("CrashLoop", "web-2", "a", time.Hour), otherKind},
+			want:   []Cause{newTestCause("CrashLoop", "web-1", "a", time.Minute)},
 		},
 		"a time that was never set": {
-			causes: []Cause{now("CrashLoop", "web-1", "a", time.Minute)},
+			causes: []Cause{newTestCause("CrashLoop", "web-1", "a", time.Minute)},
 			before: []appsapi.Cause{{Code: "CrashLoop", Message: "a", Object: appsapi.ObjectReference{Kind: "Pod", Name: "web-1"}}},
-			want:   []Cause{now("CrashLoop", "web-1", "a", time.Minute)},
+			want:   []Cause{newTestCause("CrashLoop", "web-1", "a", time.Minute)},
 		},
 		"two of one code in one object": {
-			causes: []Cause{now("MissingSecret", "web-1", "b", time.Minute), now("MissingSecret", "web-1", "a", time.Minute)},
-			before: []appsapi.Cause{was("MissingSecret", "web-1", "a", 2*time.Hour), was("MissingSecret", "web-1", "b", time.Hour)},
-			want:   []Cause{now("MissingSecret", "web-1", "a", 2*time.Hour), now("MissingSecret", "web-1", "b", time.Hour)},
+			causes: []Cause{newTestCause("MissingSecret", "web-1", "b", time.Minute), newTestCause("MissingSecret", "web-1", "a", time.Minute)},
+			before: []appsapi.Cause{newStatusCause("MissingSecret", "web-1", "a", 2*time.Hour), newStatusCause("MissingSecret", "web-1", "b", time.Hour)},
+			want:   []Cause{newTestCause("MissingSecret", "web-1", "a", 2*time.Hour), newTestCause("MissingSecret", "web-1", "b", time.Hour)},
 		},
 		"a second one is new": {
-			causes: []Cause{now("MissingSecret", "web-1", "b", time.Minute), now("MissingSecret", "web-1", "a", time.Minute)},
-			before: []appsapi.Cause{was("MissingSecret", "web-1", "a", time.Hour)},
-			want:   []Cause{now("MissingSecret", "web-1", "a", time.Hour), now("MissingSecret", "web-1", "b", time.Minute)},
+			causes: []Cause{newTestCause("MissingSecret", "web-1", "b", time.Minute), newTestCause("MissingSecret", "web-1", "a", time.Minute)},
+			before: []appsapi.Cause{newStatusCause("MissingSecret", "web-1", "a", time.Hour)},
+			want:   []Cause{newTestCause("MissingSecret", "web-1", "a", time.Hour), newTestCause("MissingSecret", "web-1", "b", time.Minute)},
 		},
 		"the order follows": {
-			causes: []Cause{now("CrashLoop", "web-1", "a", 2*time.Minute), now("CrashLoop", "web-2", "b", time.Minute), now("Unschedulable", "web-3", "c", age)},
-			before: []appsapi.Cause{was("CrashLoop", "web-2", "b", time.Hour)},
-			want:   []Cause{now("CrashLoop", "web-2", "b", time.Hour), now("CrashLoop", "web-1", "a", 2*time.Minute), now("Unschedulable", "web-3", "c", age)},
+			causes: []Cause{newTestCause("CrashLoop", "web-1", "a", 2*time.Minute), newTestCause("CrashLoop", "web-2", "b", time.Minute), newTestCause("Unschedulable", "web-3", "c", podAge)},
+			before: []appsapi.Cause{newStatusCause("CrashLoop", "web-2", "b", time.Hour)},
+			want:   []Cause{newTestCause("CrashLoop", "web-2", "b", time.Hour), newTestCause("CrashLoop", "web-1", "a", 2*time.Minute), newTestCause("Unschedulable", "web-3", "c", podAge)},
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			causes, before := append([]Cause(nil), tc.causes...), append([]appsapi.Cause(nil), tc.before...)
-			if diff := cmp.Diff(tc.want, Keep(tc.causes, tc.before)); diff != "" {
+			if diff := cmp.Diff(tc.want, PreserveSince(tc.causes, tc.before)); diff != "" {
 				t.Errorf("causes (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(causes, tc.causes) + cmp.Diff(before, tc.before); diff != "" {
@@ -88,10 +88,10 @@ func TestKeep(t *testing.T) {
 
 func TestForStatus(t *testing.T) {
 	full := Cause{
-		Code: "ImageNotFound", Object: Object{Kind: "Pod", Namespace: "shop", Name: "web-1", UID: "u"}, Path: "p", Value: "v",
-		Since: noon.Add(time.Millisecond), Sentence: "It is gone", Fix: "Bring it back.", Evidence: []string{"secret"},
+		Code: "ImageNotFound", Object: ObjectRef{Kind: "Pod", Namespace: "shop", Name: "web-1", UID: "u"}, Path: "p", Value: "v",
+		Since: testNow.Add(time.Millisecond), Message: "It is gone", Fix: "Bring it back.", Evidence: []string{"secret"},
 	}
-	want := appsapi.Cause{Code: "ImageNotFound", Message: "It is gone", Object: appsapi.ObjectReference{Kind: "Pod", Name: "web-1"}, Since: metav1.NewTime(noon)}
+	want := appsapi.Cause{Code: "ImageNotFound", Message: "It is gone", Object: appsapi.ObjectReference{Kind: "Pod", Name: "web-1"}, Since: metav1.NewTime(testNow)}
 	cases := map[string]struct {
 		causes []Cause
 		want   []appsapi.Cause
@@ -104,7 +104,7 @@ func TestForStatus(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := ForStatus(tc.causes)
-			if diff := cmp.Diff(tc.want, got, counted); diff != "" {
+			if diff := cmp.Diff(tc.want, got, ignoreAffectedPods); diff != "" {
 				t.Errorf("causes (-want +got):\n%s", diff)
 			}
 			raw, err := json.Marshal(got)
@@ -125,11 +125,11 @@ func TestForStatus(t *testing.T) {
 // What was explained, written and read again is explained the same the next time, also
 // when the conditions of the pods have moved meanwhile.
 func TestStatusIsStable(t *testing.T) {
-	for name, tc := range stories() {
+	for name, tc := range podCases() {
 		t.Run(name, func(t *testing.T) {
-			first, _ := Pods(tc.pods, noon)
+			first, _ := diagnosePods(tc.pods, testNow)
 			before := ForStatus(first)
-			later := pods(tc.pods)
+			later := copyPods(tc.pods)
 			for _, p := range later {
 				for i := range p.Status.Conditions {
 					if c := &p.Status.Conditions[i]; c.Type != "PodScheduled" {
@@ -137,8 +137,8 @@ func TestStatusIsStable(t *testing.T) {
 					}
 				}
 			}
-			second, _ := Pods(later, noon.Add(time.Second))
-			after := ForStatus(Keep(second, before))
+			second, _ := diagnosePods(later, testNow.Add(time.Second))
+			after := ForStatus(PreserveSince(second, before))
 			if len(first) == 0 && len(second) > 0 {
 				return // a grace period is over
 			}

@@ -14,9 +14,9 @@ const (
 
 const ellipsis = "..."
 
-// plain makes one line of at most n bytes of a text. What it returns it leaves alone the
+// sanitize makes one line of at most n bytes of a text. What it returns it leaves alone the
 // next time, so that a text that was cut to be kept reads like the whole.
-func plain(s string, n int) string {
+func sanitize(s string, n int) string {
 	s = strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
@@ -33,8 +33,8 @@ func plain(s string, n int) string {
 	return s[:n] + ellipsis
 }
 
-// short leaves out the middle of a long name: its beginning and its end tell more.
-func short(s string) string {
+// abbreviate leaves out the middle of a long name: its beginning and its end tell more.
+func abbreviate(s string) string {
 	const head, tail = 80, 60
 	if len(s) <= head+tail+len(ellipsis) {
 		return s
@@ -45,16 +45,16 @@ func short(s string) string {
 // lastLine is the last line of a text that has something in it.
 func lastLine(s string) string {
 	s = strings.TrimRightFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) })
-	return plain(s[strings.LastIndexByte(s, '\n')+1:], maxEvidence)
+	return sanitize(s[strings.LastIndexByte(s, '\n')+1:], maxEvidence)
 }
 
 // evidence returns the texts that say something.
 func evidence(texts ...string) []string {
-	var all []string
+	var out []string
 	for _, t := range texts {
-		if t = plain(t, maxEvidence); t != "" {
-			all = append(all, t)
+		if t = sanitize(t, maxEvidence); t != "" {
+			out = append(out, t)
 		}
 	}
-	return all
+	return out
 }

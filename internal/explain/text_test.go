@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestPlain(t *testing.T) {
+func TestSanitize(t *testing.T) {
 	cases := map[string]struct {
 		text string
 		n    int
@@ -22,24 +22,24 @@ func TestPlain(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := plain(tc.text, tc.n)
+			got := sanitize(tc.text, tc.n)
 			if got != tc.want {
 				t.Errorf("plain %q, want %q", got, tc.want)
 			}
-			if again := plain(got, tc.n); again != got {
+			if again := sanitize(got, tc.n); again != got {
 				t.Errorf("the second time %q, want %q", again, got)
 			}
 		})
 	}
 }
 
-func TestShort(t *testing.T) {
+func TestAbbreviate(t *testing.T) {
 	long := "registry.example.com/" + strings.Repeat("x", 500) + ":1.2.3"
-	got := short(long)
+	got := abbreviate(long)
 	if len(got) != 143 || !strings.HasPrefix(got, "registry.example.com/x") || !strings.HasSuffix(got, "x:1.2.3") {
 		t.Errorf("short name %q, want beginning and end in 143 bytes", got)
 	}
-	if got := short("shop/web:2"); got != "shop/web:2" {
+	if got := abbreviate("shop/web:2"); got != "shop/web:2" {
 		t.Errorf("short name %q, want it as it was", got)
 	}
 }

@@ -12,24 +12,24 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// Custom judges an object of a kind that is not known here: by the rules that somebody wrote
+// EvaluateCustom judges an object of a kind that is not known here: by the rules that somebody wrote
 // for the kind, else by the conditions that most controllers write, else by its phase. What
 // says nothing in any of these ways is Unknown.
-func Custom(o *unstructured.Unstructured, rules *Rules) Verdict {
+func EvaluateCustom(o *unstructured.Unstructured, rules *Rules) Result {
 	name := describe(o)
 	if o.GetDeletionTimestamp() != nil {
 		return progressing(name + " is being deleted")
 	}
-	if v, ok := rules.judge(o); ok {
+	if v, ok := rules.evaluate(o); ok {
 		return v
 	}
 	if observed, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); found && observed < o.GetGeneration() {
 		return progressing(name + " waits for its controller to look at the latest change")
 	}
-	if v, ok := ofConditions(name, o); ok {
+	if v, ok := healthFromConditions(name, o); ok {
 		return v
 	}
-	if v, ok := ofPhase(name, o); ok {
+	if v, ok := healthFromPhase(name, o); ok {
 		return v
 	}
 	return unknown(name + " is of a kind whose health cannot be judged")
@@ -38,51 +38,51 @@ func Custom(o *unstructured.Unstructured, rules *Rules) Verdict {
 // Conditions by what it means when they are True or False. The first three kinds are those of
 // kstatus, which Flux, Helm and others wait for.
 var (
-	goodWhenTrue = []string{"Ready", "Available", "Healthy", "Succeeded", "Established", "Programmed", "Synced"}
-	badWhenTrue  = []string{"Stalled", "Failed", "Degraded", "Error"}
-	busyWhenTrue = []string{"Reconciling", "Progressing"}
+	healthyConditions     = []string{"Ready", "Available", "Healthy", "Succeeded", "Established", "Programmed", "Synced"}
+	degradedConditions    = []string{"Stalled", "Failed", "Degraded", "Error"}
+	progressingConditions = []string{"Reconciling", "Progressing"}
 )
 
-// ofConditions reads them from bad to good. The text of a condition is not repeated: it may
+// healthFromConditions reads them from bad to good. The text of a condition is not repeated: it may
 // change all the time, and its reason may not.
-func ofConditions(name string, o *unstructured.Unstructured) (Verdict, bool) {
+func healthFromConditions(name string, o *unstructured.Unstructured) (Result, bool) {
 	all := conditionsOf(o)
-	says := func(c metav1.Condition) string {
-		return fmt.Sprintf("%s says %s: %s", name, c.Type, orNothing(c.Reason))
+	describeCondition := func(c metav1.Condition) string {
+		return fmt.Sprintf("%s says %s: %s", name, c.Type, reasonOrDefault(c.Reason))
 	}
-	for _, kind := range badWhenTrue {
-		if c, ok := find(all, kind); ok && c.Status == metav1.ConditionTrue {
-			return degraded(appsapi.ReasonComponentDegraded, says(c)), true
+	for _, kind := range degradedConditions {
+		if c, ok := findCondition(all, kind); ok && c.Status == metav1.ConditionTrue {
+			return degraded(appsapi.ReasonComponentDegraded, describeCondition(c)), true
 		}
 	}
-	for _, kind := range busyWhenTrue {
-		if c, ok := find(all, kind); ok && c.Status == metav1.ConditionTrue {
-			return progressing(says(c)), true
+	for _, kind := range progressingConditions {
+		if c, ok := findCondition(all, kind); ok && c.Status == metav1.ConditionTrue {
+			return progressing(describeCondition(c)), true
 		}
 	}
-	for _, kind := range goodWhenTrue {
-		c, ok := find(all, kind)
+	for _, kind := range healthyConditions {
+		c, ok := findCondition(all, kind)
 		switch {
 		case !ok:
 		case c.Status == metav1.ConditionTrue:
 			return healthy(name + " says that it is " + strings.ToLower(kind)), true
 		case c.Status == metav1.ConditionFalse:
-			return degraded(appsapi.ReasonComponentDegraded, fmt.Sprintf("%s says that it is not %s: %s", name, strings.ToLower(kind), orNothing(c.Reason))), true
+			return degraded(appsapi.ReasonComponentDegraded, fmt.Sprintf("%s says that it is not %s: %s", name, strings.ToLower(kind), reasonOrDefault(c.Reason))), true
 		default:
-			return progressing(says(c)), true
+			return progressing(describeCondition(c)), true
 		}
 	}
-	return Verdict{}, false
+	return Result{}, false
 }
 
-func orNothing(reason string) string {
+func reasonOrDefault(reason string) string {
 	if reason == "" {
 		return "no reason is given"
 	}
 	return reason
 }
 
-func find(all []metav1.Condition, kind string) (metav1.Condition, bool) {
+func findCondition(all []metav1.Condition, kind string) (metav1.Condition, bool) {
 	i := slices.IndexFunc(all, func(c metav1.Condition) bool { return c.Type == kind })
 	if i < 0 {
 		return metav1.Condition{}, false
@@ -111,24 +111,24 @@ func conditionsOf(o *unstructured.Unstructured) []metav1.Condition {
 
 // Phases by what people mean with them.
 var (
-	goodPhases = []string{"ready", "running", "active", "available", "bound", "succeeded", "complete", "completed", "healthy", "deployed"}
-	busyPhases = []string{"pending", "creating", "provisioning", "updating", "progressing", "deleting", "terminating", "starting"}
-	badPhases  = []string{"failed", "error", "degraded", "lost"}
+	healthyPhases     = []string{"ready", "running", "active", "available", "bound", "succeeded", "complete", "completed", "healthy", "deployed"}
+	progressingPhases = []string{"pending", "creating", "provisioning", "updating", "progressing", "deleting", "terminating", "starting"}
+	degradedPhases    = []string{"failed", "error", "degraded", "lost"}
 )
 
-func ofPhase(name string, o *unstructured.Unstructured) (Verdict, bool) {
+func healthFromPhase(name string, o *unstructured.Unstructured) (Result, bool) {
 	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
 	if phase == "" {
 		phase, _, _ = unstructured.NestedString(o.Object, "status", "state")
 	}
 	text := fmt.Sprintf("%s says that it is %s", name, phase)
 	switch word := strings.ToLower(phase); {
-	case slices.Contains(goodPhases, word):
+	case slices.Contains(healthyPhases, word):
 		return healthy(text), true
-	case slices.Contains(busyPhases, word):
+	case slices.Contains(progressingPhases, word):
 		return progressing(text), true
-	case slices.Contains(badPhases, word):
+	case slices.Contains(degradedPhases, word):
 		return degraded(appsapi.ReasonComponentDegraded, text), true
 	}
-	return Verdict{}, false
+	return Result{}, false
 }

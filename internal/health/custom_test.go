@@ -22,33 +22,33 @@ func widget(t *testing.T, status string) *unstructured.Unstructured {
 	return o
 }
 
-func TestCustom(t *testing.T) {
+func TestEvaluateCustom(t *testing.T) {
 	cases := map[string]struct {
 		status string
-		want   Verdict
+		want   Result
 	}{
-		"says nothing":         {"status: {}", Verdict{"Unknown", "InternalError", "Widget shop/w is of a kind whose health cannot be judged"}},
-		"not looked at":        {"status: {observedGeneration: 1, phase: Ready}", Verdict{"Progressing", "Progressing", "Widget shop/w waits for its controller to look at the latest change"}},
-		"ready":                {`status: {conditions: [{type: Ready, status: "True"}]}`, Verdict{"Healthy", "Reconciled", "Widget shop/w says that it is ready"}},
-		"not ready":            {`status: {conditions: [{type: Ready, status: "False", reason: NoMoney, message: "balance 3"}]}`, Verdict{"Degraded", "ComponentDegraded", "Widget shop/w says that it is not ready: NoMoney"}},
-		"stalled goes first":   {`status: {conditions: [{type: Ready, status: "True"}, {type: Stalled, status: "True", reason: Stuck}]}`, Verdict{"Degraded", "ComponentDegraded", "Widget shop/w says Stalled: Stuck"}},
-		"reconciling":          {`status: {conditions: [{type: Ready, status: "False"}, {type: Reconciling, status: "True", reason: Working}]}`, Verdict{"Progressing", "Progressing", "Widget shop/w says Reconciling: Working"}},
-		"unknown whether":      {`status: {conditions: [{type: Ready, status: "Unknown", reason: Asking}]}`, Verdict{"Progressing", "Progressing", "Widget shop/w says Ready: Asking"}},
-		"a phase":              {"status: {phase: Failed}", Verdict{"Degraded", "ComponentDegraded", "Widget shop/w says that it is Failed"}},
-		"a phase of no sense":  {"status: {phase: Purple}", Verdict{"Unknown", "InternalError", "Widget shop/w is of a kind whose health cannot be judged"}},
-		"conditions of no use": {`status: {conditions: [1, {type: 3}, "x"]}`, Verdict{"Unknown", "InternalError", "Widget shop/w is of a kind whose health cannot be judged"}},
+		"says nothing":         {"status: {}", Result{"Unknown", "InternalError", "Widget shop/w is of a kind whose health cannot be judged"}},
+		"not looked at":        {"status: {observedGeneration: 1, phase: Ready}", Result{"Progressing", "Progressing", "Widget shop/w waits for its controller to look at the latest change"}},
+		"ready":                {`status: {conditions: [{type: Ready, status: "True"}]}`, Result{"Healthy", "Reconciled", "Widget shop/w says that it is ready"}},
+		"not ready":            {`status: {conditions: [{type: Ready, status: "False", reason: NoMoney, message: "balance 3"}]}`, Result{"Degraded", "ComponentDegraded", "Widget shop/w says that it is not ready: NoMoney"}},
+		"stalled goes first":   {`status: {conditions: [{type: Ready, status: "True"}, {type: Stalled, status: "True", reason: Stuck}]}`, Result{"Degraded", "ComponentDegraded", "Widget shop/w says Stalled: Stuck"}},
+		"reconciling":          {`status: {conditions: [{type: Ready, status: "False"}, {type: Reconciling, status: "True", reason: Working}]}`, Result{"Progressing", "Progressing", "Widget shop/w says Reconciling: Working"}},
+		"unknown whether":      {`status: {conditions: [{type: Ready, status: "Unknown", reason: Asking}]}`, Result{"Progressing", "Progressing", "Widget shop/w says Ready: Asking"}},
+		"a phase":              {"status: {phase: Failed}", Result{"Degraded", "ComponentDegraded", "Widget shop/w says that it is Failed"}},
+		"a phase of no sense":  {"status: {phase: Purple}", Result{"Unknown", "InternalError", "Widget shop/w is of a kind whose health cannot be judged"}},
+		"conditions of no use": {`status: {conditions: [1, {type: 3}, "x"]}`, Result{"Unknown", "InternalError", "Widget shop/w is of a kind whose health cannot be judged"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Of(widget(t, tc.status)); got != tc.want {
+			if got := Evaluate(widget(t, tc.status)); got != tc.want {
 				t.Errorf("got  %+v\nwant %+v", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestRules(t *testing.T) {
-	rules, err := Compile([]Rule{{
+func TestCustomRules(t *testing.T) {
+	rules, err := CompileRules([]Rule{{
 		Group: "example.com", Kind: "Widget",
 		Suspended: "object.spec.paused", Degraded: "object.status.lamp == 'red'", Healthy: "object.status.lamp == 'green'",
 		Message: "'the lamp is ' + object.status.lamp",
@@ -58,39 +58,39 @@ func TestRules(t *testing.T) {
 	}
 	cases := map[string]struct {
 		status string
-		want   Verdict
+		want   Result
 	}{
-		"healthy":              {"status: {lamp: green}", Verdict{"Healthy", "Reconciled", "Widget shop/w says: the lamp is green"}},
-		"degraded":             {"status: {lamp: red}", Verdict{"Degraded", "ComponentDegraded", "Widget shop/w says: the lamp is red"}},
-		"suspended goes first": {"spec: {paused: true}\nstatus: {lamp: red}", Verdict{"Suspended", "Suspended", "Widget shop/w says: the lamp is red"}},
-		"no field":             {"status: {}", Verdict{"Progressing", "Progressing", "Widget shop/w is progressing by the rule for its kind"}},
+		"healthy":              {"status: {lamp: green}", Result{"Healthy", "Reconciled", "Widget shop/w says: the lamp is green"}},
+		"degraded":             {"status: {lamp: red}", Result{"Degraded", "ComponentDegraded", "Widget shop/w says: the lamp is red"}},
+		"suspended goes first": {"spec: {paused: true}\nstatus: {lamp: red}", Result{"Suspended", "Suspended", "Widget shop/w says: the lamp is red"}},
+		"no field":             {"status: {}", Result{"Progressing", "Progressing", "Widget shop/w is progressing by the rule for its kind"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Custom(widget(t, tc.status), rules); got != tc.want {
+			if got := EvaluateCustom(widget(t, tc.status), rules); got != tc.want {
 				t.Errorf("got  %+v\nwant %+v", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestRulesThatCannotBe(t *testing.T) {
+func TestCompileRulesRejectsInvalid(t *testing.T) {
 	for expression, want := range map[string]string{
 		"object.status.": "health rule of Widget.example.com, healthy: ERROR",
 		"1 + 1":          "is int; write an expression that is bool",
 		"nothing == 3":   "undeclared reference to 'nothing'",
 		"":               "health rule of Widget.example.com says nothing",
 	} {
-		_, err := Compile([]Rule{{Group: "example.com", Kind: "Widget", Healthy: expression}})
+		_, err := CompileRules([]Rule{{Group: "example.com", Kind: "Widget", Healthy: expression}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", expression, err, want)
 		}
 	}
 }
 
-// TestRulesAreBounded holds for an expression that would take for ever.
-func TestRulesAreBounded(t *testing.T) {
-	rules, err := Compile([]Rule{{Kind: "Widget", Group: "example.com", Healthy: "object.l.all(a, object.l.all(b, object.l.all(c, object.l.all(d, a + b + c + d >= 0))))"}})
+// TestRuleCostIsLimited holds for an expression that would take for ever.
+func TestRuleCostIsLimited(t *testing.T) {
+	rules, err := CompileRules([]Rule{{Kind: "Widget", Group: "example.com", Healthy: "object.l.all(a, object.l.all(b, object.l.all(c, object.l.all(d, a + b + c + d >= 0))))"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestRulesAreBounded(t *testing.T) {
 		list = append(list, int64(i))
 	}
 	o.Object["l"] = list
-	if got := Custom(o, rules); got.Status != Progressing {
+	if got := EvaluateCustom(o, rules); got.Status != Progressing {
 		t.Errorf("got %+v", got)
 	}
 }

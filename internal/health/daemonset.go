@@ -4,10 +4,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// ofDaemonSet asks what is asked of a Deployment. How many pods there should be is what the
+// daemonSetHealth asks what is asked of a Deployment. How many pods there should be is what the
 // controller counted: as many as there are nodes that want one, which may be none.
-func ofDaemonSet(d *appsv1.DaemonSet) Verdict {
-	name, s := named("DaemonSet", d), &d.Status
+func daemonSetHealth(d *appsv1.DaemonSet) Result {
+	name, s := objectName("DaemonSet", d), &d.Status
 	// Pods of a set that replaces none by itself are of the revision before for as long as
 	// somebody wants them to be.
 	updated := s.UpdatedNumberScheduled == s.DesiredNumberScheduled || d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType

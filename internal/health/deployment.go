@@ -9,33 +9,33 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// reasonDeadline is what the Deployment controller writes into the condition
+// reasonProgressDeadlineExceeded is what the Deployment controller writes into the condition
 // Progressing; the API has no constant for it.
-const reasonDeadline = "ProgressDeadlineExceeded"
+const reasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 
-// ofDeployment asks in this order, because each answer makes the later ones moot:
+// deploymentHealth asks in this order, because each answer makes the later ones moot:
 //
 //	held? --> going away? --> status about this spec? --> given up? --> all pods there?
-func ofDeployment(d *appsv1.Deployment) Verdict {
-	name := named("Deployment", d)
+func deploymentHealth(d *appsv1.Deployment) Result {
+	name := objectName("Deployment", d)
 	switch {
 	case d.Spec.Paused:
 		return suspended(fmt.Sprintf("%s is paused, until kubectl rollout resume -n %s deployment/%s lets it go on", name, d.Namespace, d.Name))
 	case d.DeletionTimestamp != nil:
 		return progressing(name + " is being deleted")
 	case d.Status.ObservedGeneration < d.Generation:
-		return onItsWay(name, d)
+		return rollingOut(name, d)
 	}
-	if c := blocked(d); c != nil {
-		return ofCondition(name, c)
+	if c := blockingCondition(d); c != nil {
+		return conditionHealth(name, c)
 	}
-	return ofCounts(name, d)
+	return replicaHealth(name, d)
 }
 
-// blocked is the condition that says that the controller cannot go on. A missed deadline
+// blockingCondition is the condition that says that the controller cannot go on. A missed deadline
 // goes before pods that cannot be created: it has a reason of its own for users to wait
 // for, and one often follows from the other.
-func blocked(d *appsv1.Deployment) *appsv1.DeploymentCondition {
+func blockingCondition(d *appsv1.Deployment) *appsv1.DeploymentCondition {
 	var failure *appsv1.DeploymentCondition
 	for i := range d.Status.Conditions {
 		c := &d.Status.Conditions[i]
@@ -49,42 +49,42 @@ func blocked(d *appsv1.Deployment) *appsv1.DeploymentCondition {
 	return failure
 }
 
-// ofCondition leaves the text of a condition where it is: it has counters and names of pods
+// conditionHealth leaves the text of a condition where it is: it has counters and names of pods
 // in it. What it means is explained elsewhere.
-func ofCondition(name string, c *appsv1.DeploymentCondition) Verdict {
+func conditionHealth(name string, c *appsv1.DeploymentCondition) Result {
 	switch {
 	case c.Type == appsv1.DeploymentReplicaFailure:
 		return degraded(appsapi.ReasonComponentDegraded, name+" cannot create its pods: see the condition ReplicaFailure of the Deployment")
-	case c.Reason == reasonDeadline:
+	case c.Reason == reasonProgressDeadlineExceeded:
 		return degraded(appsapi.ReasonRolloutTimedOut, name+" made no progress within its deadline: see the conditions of the Deployment")
 	}
 	return degraded(appsapi.ReasonComponentDegraded, name+" cannot go on: see the condition Progressing of the Deployment")
 }
 
-// ofCounts does not look at terminatingReplicas: pods on their way out are in none of
+// replicaHealth does not look at terminatingReplicas: pods on their way out are in none of
 // the other counts, and nobody waits for them.
-func ofCounts(name string, d *appsv1.Deployment) Verdict {
-	want, s := replicas(d), &d.Status
+func replicaHealth(name string, d *appsv1.Deployment) Result {
+	want, s := desiredReplicas(d), &d.Status
 	switch {
 	case want == 0 && s.Replicas == 0:
 		return healthy(name + " has no pods, as declared")
 	case s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want:
 		return healthy(name + " runs as declared")
 	}
-	return onItsWay(name, d)
+	return rollingOut(name, d)
 }
 
-// onItsWay says the same from the first moment of a change to the last: each step in
+// rollingOut says the same from the first moment of a change to the last: each step in
 // words of its own would be worth a write to every status.
-func onItsWay(name string, d *appsv1.Deployment) Verdict {
-	if replicas(d) == 0 {
+func rollingOut(name string, d *appsv1.Deployment) Result {
+	if desiredReplicas(d) == 0 {
 		return progressing(name + " waits for its pods to end")
 	}
 	return progressing(name + " waits for its pods to become ready")
 }
 
-// replicas is how many pods are asked for; the API server's default is one.
-func replicas(d *appsv1.Deployment) int32 {
+// desiredReplicas is how many pods are asked for; the API server's default is one.
+func desiredReplicas(d *appsv1.Deployment) int32 {
 	if d.Spec.Replicas == nil {
 		return 1
 	}

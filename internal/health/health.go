@@ -41,8 +41,8 @@ const (
 	Unknown Status = "Unknown"
 )
 
-// Verdict is a status and why.
-type Verdict struct {
+// Result is a status and why.
+type Result struct {
 	Status Status
 	// Reason is one of the reasons of conditions in the API.
 	Reason string
@@ -51,95 +51,95 @@ type Verdict struct {
 	Message string
 }
 
-// Asked judges like Of an object whose pods are what we asked for since this generation: a
+// EvaluateAtGeneration judges like Of an object whose pods are what we asked for since this generation: a
 // later one that its controller has not seen yet, an annotation of somebody else for
 // example, takes nothing back. 0 means that this is not known.
-func Asked(obj runtime.Object, generation int64) Verdict {
+func EvaluateAtGeneration(obj runtime.Object, generation int64) Result {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
 		if o != nil && generation > 0 && o.Status.ObservedGeneration >= generation {
-			seen := *o
-			seen.Generation = min(o.Generation, o.Status.ObservedGeneration)
-			return Of(&seen)
+			observed := *o
+			observed.Generation = min(o.Generation, o.Status.ObservedGeneration)
+			return Evaluate(&observed)
 		}
 	case *appsv1.StatefulSet:
 		if o != nil && generation > 0 && o.Status.ObservedGeneration >= generation {
-			seen := *o
-			seen.Generation = min(o.Generation, o.Status.ObservedGeneration)
-			return Of(&seen)
+			observed := *o
+			observed.Generation = min(o.Generation, o.Status.ObservedGeneration)
+			return Evaluate(&observed)
 		}
 	}
-	return Of(obj)
+	return Evaluate(obj)
 }
 
-// Moves says whether the difference between two states of an object concerns its pods.
-func Moves(before, after runtime.Object) bool {
+// AffectsPods says whether the difference between two states of an object concerns its pods.
+func AffectsPods(before, after runtime.Object) bool {
 	if before == after {
 		return false
 	}
 	switch a := before.(type) {
 	case *appsv1.Deployment:
-		if b, same := after.(*appsv1.Deployment); same {
-			return replicas(a) != replicas(b) || a.Spec.MinReadySeconds != b.Spec.MinReadySeconds ||
+		if b, ok := after.(*appsv1.Deployment); ok {
+			return desiredReplicas(a) != desiredReplicas(b) || a.Spec.MinReadySeconds != b.Spec.MinReadySeconds ||
 				!equality.Semantic.DeepEqual(a.Spec.Template, b.Spec.Template)
 		}
 	case *appsv1.StatefulSet:
-		if b, same := after.(*appsv1.StatefulSet); same {
-			return replicasOf(a) != replicasOf(b) || a.Spec.MinReadySeconds != b.Spec.MinReadySeconds ||
+		if b, ok := after.(*appsv1.StatefulSet); ok {
+			return statefulSetReplicas(a) != statefulSetReplicas(b) || a.Spec.MinReadySeconds != b.Spec.MinReadySeconds ||
 				!equality.Semantic.DeepEqual(a.Spec.Template, b.Spec.Template)
 		}
 	}
 	return true
 }
 
-// Of judges an object. What applications are made of has rules of its own here; what is only
+// Evaluate judges an object. What applications are made of has rules of its own here; what is only
 // a setting for others is well when it is there. Kinds that nobody knows here are judged by
-// what they say themselves, see [Custom]; everything else, and no object at all, is Unknown.
-func Of(obj runtime.Object) Verdict {
+// what they say themselves, see [EvaluateCustom]; everything else, and no object at all, is Unknown.
+func Evaluate(obj runtime.Object) Result {
 	if isNil(obj) {
 		return unknown("There is no object, so nothing is known about its health")
 	}
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
-		return ofDeployment(o)
+		return deploymentHealth(o)
 	case *appsv1.StatefulSet:
-		return ofStatefulSet(o)
+		return statefulSetHealth(o)
 	case *appsv1.DaemonSet:
-		return ofDaemonSet(o)
+		return daemonSetHealth(o)
 	case *batchv1.Job:
-		return ofJob(o)
+		return jobHealth(o)
 	case *batchv1.CronJob:
-		return ofCronJob(o)
+		return cronJobHealth(o)
 	case *corev1.Service:
-		return ofService(o)
+		return serviceHealth(o)
 	case *corev1.Pod:
-		return ofPod(o)
+		return podHealth(o)
 	case *appsv1.ReplicaSet:
-		return ofReplicaSet(o)
+		return replicaSetHealth(o)
 	case *corev1.PersistentVolumeClaim:
-		return ofClaim(o)
+		return claimHealth(o)
 	case *corev1.PersistentVolume:
-		return ofVolume(o)
+		return volumeHealth(o)
 	case *corev1.ConfigMap, *autoscalingv2.HorizontalPodAutoscaler, *policyv1.PodDisruptionBudget, *networkingv1.Ingress, *discoveryv1.EndpointSlice:
-		return ofSetting(o.(metav1.Object), obj)
+		return staticHealth(o.(metav1.Object), obj)
 	case *unstructured.Unstructured:
 		if o.GetKind() == "HTTPRoute" {
-			return ofRoute(o)
+			return routeHealth(o)
 		}
-		if v, ok := asSetting(o); ok {
+		if v, ok := staticKindHealth(o); ok {
 			return v
 		}
-		return Custom(o, nil)
+		return EvaluateCustom(o, nil)
 	}
-	if v, ok := asSetting(obj); ok {
+	if v, ok := staticKindHealth(obj); ok {
 		return v
 	}
 	return unknown(describe(obj) + " is of a kind whose health cannot be judged")
 }
 
-// ofClaim asks whether there is a volume.
-func ofClaim(c *corev1.PersistentVolumeClaim) Verdict {
-	name := named("PersistentVolumeClaim", c)
+// claimHealth asks whether there is a volume.
+func claimHealth(c *corev1.PersistentVolumeClaim) Result {
+	name := objectName("PersistentVolumeClaim", c)
 	switch {
 	case c.DeletionTimestamp != nil:
 		return progressing(name + " is being deleted")
@@ -151,10 +151,10 @@ func ofClaim(c *corev1.PersistentVolumeClaim) Verdict {
 	return progressing(name + " waits for its volume")
 }
 
-// ofVolume asks whether there is storage behind it. One whose claim is gone is kept because
+// volumeHealth asks whether there is storage behind it. One whose claim is gone is kept because
 // somebody wants its data to be.
-func ofVolume(v *corev1.PersistentVolume) Verdict {
-	name := named("PersistentVolume", v)
+func volumeHealth(v *corev1.PersistentVolume) Result {
+	name := objectName("PersistentVolume", v)
 	switch {
 	case v.DeletionTimestamp != nil:
 		return progressing(name + " is being deleted")
@@ -168,9 +168,9 @@ func ofVolume(v *corev1.PersistentVolume) Verdict {
 	return progressing(name + " waits for its storage")
 }
 
-// ofReplicaSet asks whether all pods of one revision are there.
-func ofReplicaSet(r *appsv1.ReplicaSet) Verdict {
-	name, want := named("ReplicaSet", r), int32(1)
+// replicaSetHealth asks whether all pods of one revision are there.
+func replicaSetHealth(r *appsv1.ReplicaSet) Result {
+	name, want := objectName("ReplicaSet", r), int32(1)
 	if r.Spec.Replicas != nil {
 		want = *r.Spec.Replicas
 	}
@@ -182,12 +182,12 @@ func ofReplicaSet(r *appsv1.ReplicaSet) Verdict {
 
 // Worst returns the verdict that counts for the whole, the first one among equals. A
 // whole without parts is Unknown: what should have members and has none is never healthy.
-func Worst(verdicts ...Verdict) Verdict {
-	if len(verdicts) == 0 {
+func Worst(results ...Result) Result {
+	if len(results) == 0 {
 		return unknown("Nothing was found where something should be")
 	}
-	worst := verdicts[0]
-	for _, v := range verdicts[1:] {
+	worst := results[0]
+	for _, v := range results[1:] {
 		if severity(v.Status) > severity(worst.Status) {
 			worst = v
 		}
@@ -213,8 +213,8 @@ func severity(s Status) int {
 	return 3
 }
 
-func ofService(s *corev1.Service) Verdict {
-	name := named("Service", s)
+func serviceHealth(s *corev1.Service) Result {
+	name := objectName("Service", s)
 	if s.DeletionTimestamp != nil {
 		return progressing(name + " is being deleted")
 	}
@@ -224,17 +224,17 @@ func ofService(s *corev1.Service) Verdict {
 	return healthy(name + " is set up")
 }
 
-// ofSetting judges what has done its part by being there. An Ingress does not tell: many
+// staticHealth judges what has done its part by being there. An Ingress does not tell: many
 // controllers never write its status.
-func ofSetting(o metav1.Object, obj runtime.Object) Verdict {
+func staticHealth(o metav1.Object, obj runtime.Object) Result {
 	if o.GetDeletionTimestamp() != nil {
 		return progressing(describe(obj) + " is being deleted")
 	}
 	return healthy(describe(obj) + " is set up")
 }
 
-func ofPod(p *corev1.Pod) Verdict {
-	name := named("Pod", p)
+func podHealth(p *corev1.Pod) Result {
+	name := objectName("Pod", p)
 	if p.DeletionTimestamp != nil {
 		return progressing(name + " is being deleted")
 	}
@@ -255,24 +255,24 @@ func ofPod(p *corev1.Pod) Verdict {
 	return progressing(name + " is not ready yet")
 }
 
-func healthy(message string) Verdict {
-	return Verdict{Status: Healthy, Reason: appsapi.ReasonReconciled, Message: message}
+func healthy(message string) Result {
+	return Result{Status: Healthy, Reason: appsapi.ReasonReconciled, Message: message}
 }
 
-func progressing(message string) Verdict {
-	return Verdict{Status: Progressing, Reason: appsapi.ReasonProgressing, Message: message}
+func progressing(message string) Result {
+	return Result{Status: Progressing, Reason: appsapi.ReasonProgressing, Message: message}
 }
 
-func degraded(reason, message string) Verdict {
-	return Verdict{Status: Degraded, Reason: reason, Message: message}
+func degraded(reason, message string) Result {
+	return Result{Status: Degraded, Reason: reason, Message: message}
 }
 
-func suspended(message string) Verdict {
-	return Verdict{Status: Suspended, Reason: appsapi.ReasonSuspended, Message: message}
+func suspended(message string) Result {
+	return Result{Status: Suspended, Reason: appsapi.ReasonSuspended, Message: message}
 }
 
-func unknown(message string) Verdict {
-	return Verdict{Status: Unknown, Reason: appsapi.ReasonInternalError, Message: message}
+func unknown(message string) Result {
+	return Result{Status: Unknown, Reason: appsapi.ReasonInternalError, Message: message}
 }
 
 // isNil also finds the nil pointer inside an interface, which a caller gets by handing
@@ -292,12 +292,12 @@ func describe(obj runtime.Object) string {
 		kind = reflect.Indirect(reflect.ValueOf(obj)).Type().Name()
 	}
 	if o, ok := obj.(metav1.Object); ok {
-		return named(kind, o)
+		return objectName(kind, o)
 	}
 	return kind
 }
 
-func named(kind string, o metav1.Object) string {
+func objectName(kind string, o metav1.Object) string {
 	if o.GetNamespace() == "" {
 		return fmt.Sprintf("%s %s", kind, o.GetName())
 	}

@@ -30,10 +30,10 @@ type parentRef struct {
 	SectionName string `json:"sectionName"`
 }
 
-// ofRoute asks the controllers of the Gateways: a route leads somewhere when each Gateway
+// routeHealth asks the controllers of the Gateways: a route leads somewhere when each Gateway
 // has accepted it and found what it leads to.
-func ofRoute(o *unstructured.Unstructured) Verdict {
-	name := named("HTTPRoute", o)
+func routeHealth(o *unstructured.Unstructured) Result {
+	name := objectName("HTTPRoute", o)
 	if o.GetDeletionTimestamp() != nil {
 		return progressing(name + " is being deleted")
 	}
@@ -46,19 +46,19 @@ func ofRoute(o *unstructured.Unstructured) Verdict {
 		return unknown(name + " cannot be read")
 	}
 	for _, ref := range r.Spec.ParentRefs {
-		if v := r.attached(ref, o); v.Status != Healthy {
+		if v := r.parentHealth(ref, o); v.Status != Healthy {
 			return v
 		}
 	}
 	return healthy(name + " is attached to its Gateway")
 }
 
-// attached judges one parent. A controller may write the namespace of the route where the
+// parentHealth judges one parent. A controller may write the namespace of the route where the
 // spec says none.
-func (r *route) attached(ref parentRef, o *unstructured.Unstructured) Verdict {
-	name, gateway := named("HTTPRoute", o), ref.of(o.GetNamespace())
+func (r *route) parentHealth(ref parentRef, o *unstructured.Unstructured) Result {
+	name, gateway := objectName("HTTPRoute", o), ref.gatewayName(o.GetNamespace())
 	for _, p := range r.Status.Parents {
-		if p.ParentRef.of(o.GetNamespace()) != gateway {
+		if p.ParentRef.gatewayName(o.GetNamespace()) != gateway {
 			continue
 		}
 		for _, kind := range []string{"Accepted", "ResolvedRefs"} {
@@ -77,7 +77,7 @@ func (r *route) attached(ref parentRef, o *unstructured.Unstructured) Verdict {
 	return progressing(fmt.Sprintf("%s waits for Gateway %s to accept it; see whether that Gateway exists and has a controller", name, gateway))
 }
 
-func (p parentRef) of(namespace string) string {
+func (p parentRef) gatewayName(namespace string) string {
 	if p.Namespace != "" {
 		namespace = p.Namespace
 	}

@@ -26,7 +26,7 @@ type Rule struct {
 }
 
 // Rules judge kinds that are not known here.
-type Rules struct{ of map[schema.GroupKind]rule }
+type Rules struct{ byKind map[schema.GroupKind]rule }
 
 // rule is one that was compiled.
 type rule struct {
@@ -35,20 +35,20 @@ type rule struct {
 }
 
 type statusCase struct {
-	status Status
-	when   cel.Program
+	status    Status
+	condition cel.Program
 }
 
 // maxCost bounds an expression: whoever writes one must not stop everybody else's answers.
 const maxCost = 100_000
 
-// Compile compiles rules. An error names the kind and the expression.
-func Compile(rules []Rule) (*Rules, error) {
+// CompileRules compiles rules. An error names the kind and the expression.
+func CompileRules(rules []Rule) (*Rules, error) {
 	env, err := cel.NewEnv(cel.Variable("object", cel.DynType))
 	if err != nil {
 		return nil, err
 	}
-	out := &Rules{of: map[schema.GroupKind]rule{}}
+	out := &Rules{byKind: map[schema.GroupKind]rule{}}
 	for _, r := range rules {
 		gk := schema.GroupKind{Group: r.Group, Kind: r.Kind}
 		if r.Kind == "" {
@@ -62,7 +62,7 @@ func Compile(rules []Rule) (*Rules, error) {
 			if c.expression == "" {
 				continue
 			}
-			p, err := program(env, c.expression, cel.BoolType)
+			p, err := compileExpression(env, c.expression, cel.BoolType)
 			if err != nil {
 				return nil, fmt.Errorf("health rule of %s, %s: %w", gk, strings.ToLower(string(c.status)), err)
 			}
@@ -72,16 +72,16 @@ func Compile(rules []Rule) (*Rules, error) {
 			return nil, fmt.Errorf("health rule of %s says nothing; give it healthy, progressing, degraded or suspended", gk)
 		}
 		if r.Message != "" {
-			if compiled.message, err = program(env, r.Message, cel.StringType); err != nil {
+			if compiled.message, err = compileExpression(env, r.Message, cel.StringType); err != nil {
 				return nil, fmt.Errorf("health rule of %s, message: %w", gk, err)
 			}
 		}
-		out.of[gk] = compiled
+		out.byKind[gk] = compiled
 	}
 	return out, nil
 }
 
-func program(env *cel.Env, expression string, want *cel.Type) (cel.Program, error) {
+func compileExpression(env *cel.Env, expression string, want *cel.Type) (cel.Program, error) {
 	ast, issues := env.Compile(expression)
 	if issues.Err() != nil {
 		return nil, issues.Err()
@@ -92,20 +92,20 @@ func program(env *cel.Env, expression string, want *cel.Type) (cel.Program, erro
 	return env.Program(ast, cel.CostLimit(maxCost))
 }
 
-// judge applies the rule of the kind. A field that is not there makes an expression neither
+// evaluate applies the rule of the kind. A field that is not there makes an expression neither
 // true nor false: it does not apply. A kind with a rule of which none applies is on its way.
-func (r *Rules) judge(o *unstructured.Unstructured) (Verdict, bool) {
+func (r *Rules) evaluate(o *unstructured.Unstructured) (Result, bool) {
 	if r == nil {
-		return Verdict{}, false
+		return Result{}, false
 	}
-	rule, ok := r.of[o.GroupVersionKind().GroupKind()]
+	rule, ok := r.byKind[o.GroupVersionKind().GroupKind()]
 	if !ok {
-		return Verdict{}, false
+		return Result{}, false
 	}
 	name, input := describe(o), map[string]any{"object": o.Object}
 	status := Progressing
 	for _, c := range rule.cases {
-		if got, _, err := c.when.Eval(input); err == nil && got.Value() == true {
+		if got, _, err := c.condition.Eval(input); err == nil && got.Value() == true {
 			status = c.status
 			break
 		}

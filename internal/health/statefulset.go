@@ -4,17 +4,17 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// ofStatefulSet asks what is asked of a Deployment. A set never gives up by itself, so
+// statefulSetHealth asks what is asked of a Deployment. A set never gives up by itself, so
 // there is no condition to look at.
-func ofStatefulSet(s *appsv1.StatefulSet) Verdict {
-	name, want := named("StatefulSet", s), replicasOf(s)
+func statefulSetHealth(s *appsv1.StatefulSet) Result {
+	name, want := objectName("StatefulSet", s), statefulSetReplicas(s)
 	switch {
 	case s.DeletionTimestamp != nil:
 		return progressing(name + " is being deleted")
 	case s.Status.ObservedGeneration < s.Generation:
 	case want == 0 && s.Status.Replicas == 0:
 		return healthy(name + " has no pods, as declared")
-	case s.Status.UpdatedReplicas >= toUpdate(s) && s.Status.Replicas == want && s.Status.AvailableReplicas == want:
+	case s.Status.UpdatedReplicas >= replicasToUpdate(s) && s.Status.Replicas == want && s.Status.AvailableReplicas == want:
 		return healthy(name + " runs as declared")
 	}
 	if want == 0 {
@@ -23,11 +23,11 @@ func ofStatefulSet(s *appsv1.StatefulSet) Verdict {
 	return progressing(name + " waits for its pods to become ready")
 }
 
-// toUpdate is how many pods the set replaces by itself: whoever holds some back wants them to
+// replicasToUpdate is how many pods the set replaces by itself: whoever holds some back wants them to
 // be of the revision before. Those who depend on the set wait for them all the same, see
 // [Satisfied].
-func toUpdate(s *appsv1.StatefulSet) int32 {
-	want, strategy := replicasOf(s), s.Spec.UpdateStrategy
+func replicasToUpdate(s *appsv1.StatefulSet) int32 {
+	want, strategy := statefulSetReplicas(s), s.Spec.UpdateStrategy
 	switch {
 	case strategy.Type == appsv1.OnDeleteStatefulSetStrategyType:
 		return 0
@@ -37,7 +37,7 @@ func toUpdate(s *appsv1.StatefulSet) int32 {
 	return want
 }
 
-func replicasOf(s *appsv1.StatefulSet) int32 {
+func statefulSetReplicas(s *appsv1.StatefulSet) int32 {
 	if s.Spec.Replicas == nil {
 		return 1
 	}

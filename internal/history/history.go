@@ -22,8 +22,8 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// maxSpec is more than a spec can have: etcd takes 1.5 MiB.
-const maxSpec = 4 << 20
+// maxSpecSize is more than a spec can have: etcd takes 1.5 MiB.
+const maxSpecSize = 4 << 20
 
 // Spec is a spec to remember.
 type Spec struct {
@@ -32,8 +32,8 @@ type Spec struct {
 	content []byte
 }
 
-// Of encodes a spec.
-func Of(spec any) (Spec, error) {
+// Encode encodes a spec.
+func Encode(spec any) (Spec, error) {
 	content, err := json.Marshal(spec)
 	if err != nil {
 		return Spec{}, fmt.Errorf("encode a spec: %w", err)
@@ -74,7 +74,7 @@ func Read(r *appsv1.ControllerRevision) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read ControllerRevision %s/%s: %w", r.Namespace, r.Name, err)
 	}
-	content, err := io.ReadAll(io.LimitReader(zipped, maxSpec))
+	content, err := io.ReadAll(io.LimitReader(zipped, maxSpecSize))
 	if err != nil {
 		return nil, fmt.Errorf("read ControllerRevision %s/%s: %w", r.Namespace, r.Name, err)
 	}
@@ -89,18 +89,18 @@ type Plan struct {
 	Number int64
 	// Healthy is the newest one that was seen healthy, or nil.
 	Healthy *appsv1.ControllerRevision
-	// Forget are those beyond the limit, oldest first.
-	Forget []*appsv1.ControllerRevision
+	// Prune are those beyond the limit, oldest first.
+	Prune []*appsv1.ControllerRevision
 }
 
-// usual is how many specs are remembered if nobody says another number.
-const usual = 10
+// defaultLimit is how many specs are remembered if nobody says another number.
+const defaultLimit = 10
 
-// For plans the revisions of an application. name is that of the applied spec's revision; a
+// NewPlan plans the revisions of an application. name is that of the applied spec's revision; a
 // limit of 0 means the usual one.
-func For(name string, revisions []*appsv1.ControllerRevision, limit int) Plan {
+func NewPlan(name string, revisions []*appsv1.ControllerRevision, limit int) Plan {
 	if limit == 0 {
-		limit = usual
+		limit = defaultLimit
 	}
 	sorted := slices.Clone(revisions)
 	slices.SortFunc(sorted, func(a, b *appsv1.ControllerRevision) int {
@@ -124,16 +124,16 @@ func For(name string, revisions []*appsv1.ControllerRevision, limit int) Plan {
 	default:
 		plan.Number = 1
 	}
-	kept := 1 // the applied one
+	retained := 1 // the applied one
 	for _, r := range sorted {
 		if r == plan.Current {
 			continue
 		}
-		if kept++; kept > limit && r != plan.Healthy {
-			plan.Forget = append(plan.Forget, r)
+		if retained++; retained > limit && r != plan.Healthy {
+			plan.Prune = append(plan.Prune, r)
 		}
 	}
-	slices.Reverse(plan.Forget)
+	slices.Reverse(plan.Prune)
 	return plan
 }
 
@@ -145,8 +145,8 @@ func (p *Plan) Replace(before, after *appsv1.ControllerRevision) {
 	if p.Healthy == before {
 		p.Healthy = after
 	}
-	if i := slices.Index(p.Forget, before); i >= 0 {
-		p.Forget[i] = after
+	if i := slices.Index(p.Prune, before); i >= 0 {
+		p.Prune[i] = after
 	}
 }
 

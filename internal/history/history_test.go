@@ -13,7 +13,7 @@ import (
 // TestRoundTrip reads back what was stored.
 func TestRoundTrip(t *testing.T) {
 	spec := map[string]any{"components": strings.Repeat("a component. ", 1000)}
-	s, err := Of(spec)
+	s, err := Encode(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,14 +33,14 @@ func TestRoundTrip(t *testing.T) {
 	if diff := cmp.Diff(string(s.content), string(got)); diff != "" {
 		t.Error(diff)
 	}
-	same, _ := Of(map[string]any{"components": spec["components"]})
-	other, _ := Of(map[string]any{"components": "b"})
+	same, _ := Encode(map[string]any{"components": spec["components"]})
+	other, _ := Encode(map[string]any{"components": "b"})
 	if same.Hash != s.Hash || other.Hash == s.Hash || len(s.Hash) != 10 {
 		t.Errorf("hashes %q, %q, %q", s.Hash, same.Hash, other.Hash)
 	}
 }
 
-func TestUnreadable(t *testing.T) {
+func TestReadRejectsInvalidData(t *testing.T) {
 	for name, raw := range map[string]string{
 		"not JSON": `{`, "not compressed": `{"gzip":"aGVsbG8="}`,
 		"cut off": `{"gzip":"H4sIAAAAAAAA/w=="}`,
@@ -51,7 +51,7 @@ func TestUnreadable(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if _, err := Of(func() {}); err == nil {
+	if _, err := Encode(func() {}); err == nil {
 		t.Error("a function was encoded")
 	}
 }
@@ -64,7 +64,7 @@ func revision(name string, number int64, healthy bool) *appsv1.ControllerRevisio
 	return r
 }
 
-func TestFor(t *testing.T) {
+func TestNewPlan(t *testing.T) {
 	cases := map[string]struct {
 		revisions []*appsv1.ControllerRevision
 		limit     int
@@ -83,18 +83,18 @@ func TestFor(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := For("now", tc.revisions, tc.limit)
+			p := NewPlan("now", tc.revisions, tc.limit)
 			nameOf := func(r *appsv1.ControllerRevision) string {
 				if r == nil {
 					return "none"
 				}
 				return r.Name
 			}
-			forget := []string{}
-			for _, r := range p.Forget {
-				forget = append(forget, r.Name)
+			pruned := []string{}
+			for _, r := range p.Prune {
+				pruned = append(pruned, r.Name)
 			}
-			got := fmt.Sprintf("current %s, number %d, healthy %s, forget %v", nameOf(p.Current), p.Number, nameOf(p.Healthy), forget)
+			got := fmt.Sprintf("current %s, number %d, healthy %s, forget %v", nameOf(p.Current), p.Number, nameOf(p.Healthy), pruned)
 			if got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
@@ -104,13 +104,13 @@ func TestFor(t *testing.T) {
 
 func TestReplace(t *testing.T) {
 	a, b, c, after := revision("a", 1, true), revision("b", 2, false), revision("c", 3, true), revision("a", 4, true)
-	p := Plan{Current: a, Healthy: a, Forget: []*appsv1.ControllerRevision{b, a}}
+	p := Plan{Current: a, Healthy: a, Prune: []*appsv1.ControllerRevision{b, a}}
 	p.Replace(c, after)
-	if p.Current != a || p.Healthy != a || p.Forget[1] != a {
+	if p.Current != a || p.Healthy != a || p.Prune[1] != a {
 		t.Error("another one was replaced")
 	}
 	p.Replace(a, after)
-	if p.Current != after || p.Healthy != after || p.Forget[0] != b || p.Forget[1] != after {
+	if p.Current != after || p.Healthy != after || p.Prune[0] != b || p.Prune[1] != after {
 		t.Errorf("got %v", p)
 	}
 }

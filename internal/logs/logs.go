@@ -29,20 +29,20 @@ type Options struct {
 	Tail int64
 	// Since leaves out what is older; 0 means nothing.
 	Since time.Duration
-	// Streams is how many containers are followed at once.
-	Streams int
-	// AtMost is how many containers are read when they are not followed; 0 means all.
-	AtMost int
+	// MaxStreams is how many containers are followed at once.
+	MaxStreams int
+	// MaxContainers is how many containers are read when they are not followed; 0 means all.
+	MaxContainers int
 	// Hints are the next steps in the words of who asks.
 	Hints Hints
 }
 
 // Hints are the next steps that depend on how somebody asks.
 type Hints struct {
-	// Fewer is how to choose, or to follow more.
-	Fewer string
-	// NotPrevious is how to read what is not over.
-	NotPrevious string
+	// SelectFewer is how to choose, or to follow more.
+	SelectFewer string
+	// OmitPrevious is how to read what is not over.
+	OmitPrevious string
 }
 
 // Line is one line of a log.
@@ -53,29 +53,29 @@ type Line struct {
 	// Time is when it was written; what the API server itself says has none.
 	Time string `json:"time,omitempty"`
 	Text string `json:"text"`
-	// From is all that in short, for people.
-	From string `json:"-"`
+	// Prefix is all that in short, for people.
+	Prefix string `json:"-"`
 }
 
-// Out is where lines go, one at a time.
-type Out interface {
-	// Line gives out a line. An error means that nobody reads any more.
-	Line(line Line) error
-	// Say gives out a sentence about what cannot be shown.
-	Say(sentence string)
+// Sink is where lines go, one at a time.
+type Sink interface {
+	// WriteLine gives out a line. An error means that nobody reads any more.
+	WriteLine(line Line) error
+	// Notify gives out a sentence about what cannot be shown.
+	Notify(sentence string)
 }
 
-// OfApplication reads the logs of all pods of an application.
-func OfApplication(ctx context.Context, c client.Reader, pods kubernetes.Interface, app application.Application, o Options, out Out) error {
-	r := &reader{Reader: c, pods: pods, namespace: app.GetNamespace(), app: app, options: o, foreign: map[application.WorkloadKey]bool{}}
-	if err := r.learn(ctx); err != nil {
+// StreamApplication reads the logs of all pods of an application.
+func StreamApplication(ctx context.Context, c client.Reader, pods kubernetes.Interface, app application.Application, o Options, out Sink) error {
+	r := &reader{Reader: c, pods: pods, namespace: app.GetNamespace(), app: app, options: o, otherWorkloads: map[application.WorkloadKey]bool{}}
+	if err := r.loadWorkloads(ctx); err != nil {
 		return err
 	}
-	return r.read(ctx, out)
+	return r.run(ctx, out)
 }
 
-// OfPod reads the logs of one pod.
-func OfPod(ctx context.Context, c client.Reader, pods kubernetes.Interface, namespace, name string, o Options, out Out) error {
+// StreamPod reads the logs of one pod.
+func StreamPod(ctx context.Context, c client.Reader, pods kubernetes.Interface, namespace, name string, o Options, out Sink) error {
 	r := &reader{Reader: c, pods: pods, namespace: namespace, pod: name, options: o}
-	return r.read(ctx, out)
+	return r.run(ctx, out)
 }

@@ -14,8 +14,8 @@ func Hash(password string) string {
 	return "*" + strings.ToUpper(hex.EncodeToString(outer[:]))
 }
 
-var aHash = regexp.MustCompile(`^\*[0-9A-F]{40}$`)
+var hashPattern = regexp.MustCompile(`^\*[0-9A-F]{40}$`)
 
 // IsHash says whether something can be stored as a password. That of an empty one cannot: it would let everybody
 // in.
-func IsHash(s string) bool { return aHash.MatchString(s) && s != Hash("") }
+func IsHash(s string) bool { return hashPattern.MatchString(s) && s != Hash("") }

@@ -20,9 +20,9 @@ func TestHash(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	for text, want := range map[string]mariadb.Version{
-		"11.8.6-MariaDB-log":         {Major: 11, Minor: 8, Patch: 6, Exact: true},
-		"10.11.19-MariaDB-0+deb12u1": {Major: 10, Minor: 11, Patch: 19, Exact: true},
-		"10.3.35":                    {Major: 10, Minor: 3, Patch: 35, Exact: true},
+		"11.8.6-MariaDB-log":         {Major: 11, Minor: 8, Patch: 6, HasPatch: true},
+		"10.11.19-MariaDB-0+deb12u1": {Major: 10, Minor: 11, Patch: 19, HasPatch: true},
+		"10.3.35":                    {Major: 10, Minor: 3, Patch: 35, HasPatch: true},
 		"11.8":                       {Major: 11, Minor: 8},
 		"10.11-jammy":                {Major: 10, Minor: 11},
 	} {
@@ -37,8 +37,8 @@ func TestVersion(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]bool{"10.3.39": false, "10.4.0": true, "10.11": true, "11.8": true} {
-		if v, _ := mariadb.ParseVersion(text); v.TwoPasswords() != want {
-			t.Errorf("%s takes two passwords: %v, want %v", text, v.TwoPasswords(), want)
+		if v, _ := mariadb.ParseVersion(text); v.SupportsTwoPasswords() != want {
+			t.Errorf("%s takes two passwords: %v, want %v", text, v.SupportsTwoPasswords(), want)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 // Version is that of a server, for example 11.8.6. The first two numbers are its series.
 type Version struct {
 	Major, Minor, Patch int
-	// Exact says that there was a third number.
-	Exact bool
+	// HasPatch says that there was a third number.
+	HasPatch bool
 }
 
 // versionPattern is how a version begins.
@@ -28,7 +28,7 @@ func ParseVersion(text string) (Version, error) {
 	for i, to := range []*int{&v.Major, &v.Minor, &v.Patch} {
 		*to, _ = strconv.Atoi(m[i+1]) // digits, or nothing
 	}
-	v.Exact = m[3] != ""
+	v.HasPatch = m[3] != ""
 	return v, nil
 }
 
@@ -37,15 +37,15 @@ func ParseVersion(text string) (Version, error) {
 func ImageVersion(image, declared string) (Version, error) {
 	image, _, _ = strings.Cut(image, "@")
 	if i := strings.LastIndex(image, ":"); i > strings.LastIndex(image, "/") {
-		if v, err := ParseVersion(image[i+1:]); err == nil && v.plausible() {
+		if v, err := ParseVersion(image[i+1:]); err == nil && v.isPlausible() {
 			return v, nil
 		}
 	}
 	return ParseVersion(declared)
 }
 
-// plausible says whether there is, or may come to be, such a server: after 5.5 came 10.0, and a year is no version.
-func (v Version) plausible() bool {
+// isPlausible says whether there is, or may come to be, such a server: after 5.5 came 10.0, and a year is no version.
+func (v Version) isPlausible() bool {
 	return v.Major == 5 && v.Minor == 5 || v.Major >= 10 && v.Major < 100
 }
 
@@ -60,5 +60,5 @@ func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Min
 // Series is what data can be read within without being upgraded, for example 11.8.
 func (v Version) Series() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
 
-// TwoPasswords says whether an account can have two passwords at once.
-func (v Version) TwoPasswords() bool { return v.Major > 10 || v.Major == 10 && v.Minor >= 4 }
+// SupportsTwoPasswords says whether an account can have two passwords at once.
+func (v Version) SupportsTwoPasswords() bool { return v.Major > 10 || v.Major == 10 && v.Minor >= 4 }

@@ -11,9 +11,9 @@ import (
 // New has 32 characters that need no quotes anywhere.
 func New() string { return rand.Text() + rand.Text()[:6] }
 
-// Fault is what keeps programs from reading a password alike; "" for nothing. Shells drop the line break at its end,
+// InvalidReason is what keeps programs from reading a password alike; "" for nothing. Shells drop the line break at its end,
 // which whoever wrote it with echo does not know of; variables end at a NUL, and are text.
-func Fault(p string) string {
+func InvalidReason(p string) string {
 	switch {
 	case !utf8.ValidString(p):
 		return "bytes that are no text (UTF-8)"

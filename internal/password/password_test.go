@@ -16,7 +16,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-func TestFault(t *testing.T) {
+func TestInvalidReason(t *testing.T) {
 	for p, want := range map[string]string{
 		"":                       "",
 		"it's \"odd\" \\ $x ä 漢": "",
@@ -26,7 +26,7 @@ func TestFault(t *testing.T) {
 		"tab\t":                  "a control character",
 		"\xff\xfe":               "bytes that are no text (UTF-8)",
 	} {
-		if got := Fault(p); got != want {
+		if got := InvalidReason(p); got != want {
 			t.Errorf("%q: got %q, want %q", p, got, want)
 		}
 	}

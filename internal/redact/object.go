@@ -14,8 +14,8 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// Hidden stands for a value.
-const Hidden = "(hidden)"
+// Placeholder stands for a value.
+const Placeholder = "(hidden)"
 
 // Rules are what is hidden, in words, for people who read the result.
 var Rules = []string{
@@ -37,13 +37,13 @@ func Object(object map[string]any) map[string]any {
 	for key, v := range object {
 		switch {
 		case kind == "Secret" && !slices.Contains([]string{"apiVersion", "kind", "metadata", "type", "immutable"}, key):
-			out[key] = sizes(v)
+			out[key] = sizesOnly(v)
 		case kind == "ConfigMap" && (key == "data" || key == "binaryData"):
-			out[key] = sizes(v)
+			out[key] = sizesOnly(v)
 		case kind == "ControllerRevision" && key == "data":
-			out[key] = Hidden // its spec is read and hidden elsewhere; it may be packed
+			out[key] = Placeholder // its spec is read and hidden elsewhere; it may be packed
 		default:
-			out[key] = field(key, v)
+			out[key] = redactField(key, v)
 		}
 	}
 	return out
@@ -55,7 +55,7 @@ func Value(v any) any {
 	case map[string]any:
 		out := map[string]any{}
 		for key, inner := range v {
-			out[key] = field(key, inner)
+			out[key] = redactField(key, inner)
 		}
 		return out
 	case []any:
@@ -70,60 +70,60 @@ func Value(v any) any {
 	return v
 }
 
-// field is a field by its name, wherever it is: pod templates are in many places.
-func field(key string, v any) any {
+// redactField is a field by its name, wherever it is: pod templates are in many places.
+func redactField(key string, v any) any {
 	switch inner := v.(type) {
 	case string:
 		switch {
 		case key == "config": // of a database
-			return size(inner)
-		case secretField(key):
-			return Hidden
+			return sizeOnly(inner)
+		case isSecretField(key):
+			return Placeholder
 		}
 	case []any:
 		switch key {
 		case "managedFields":
-			return managers(inner)
+			return redactManagedFields(inner)
 		case "env", "httpHeaders":
-			return eachMap(inner, func(m map[string]any) { hide(m, "value") })
+			return redactEntries(inner, func(m map[string]any) { hideKey(m, "value") })
 		case "files":
-			return eachMap(inner, func(m map[string]any) {
+			return redactEntries(inner, func(m map[string]any) {
 				if content, ok := m["content"].(string); ok {
-					m["content"] = size(content)
+					m["content"] = sizeOnly(content)
 				}
 			})
 		case "command", "args":
-			return commandLine(inner)
+			return redactCommandLine(inner)
 		}
 	case map[string]any:
 		switch key {
 		case "annotations":
-			return annotations(inner)
+			return redactAnnotations(inner)
 		case "data", "stringData", "binaryData":
-			return sizes(inner)
+			return sizesOnly(inner)
 		}
 	}
 	return Value(v)
 }
 
-// secretField says whether a field has a secret for a value by its name. References end
-// otherwise: secretName, secretKeyRef. A field called key alone names one.
-func secretField(key string) bool {
+// isSecretField says whether a field has a secret for a value by its name. References end
+// otherwise: secretNamePattern, secretKeyRef. A field called key alone names one.
+func isSecretField(key string) bool {
 	lower := strings.ToLower(key)
 	return slices.ContainsFunc([]string{"pass", "password", "passwd", "passphrase", "pwd", "token", "secret", "credential", "credentials"}, func(end string) bool {
 		return strings.HasSuffix(lower, end)
 	}) || lower != "key" && strings.HasSuffix(lower, "key") && !strings.HasSuffix(lower, "topologykey") && !strings.HasSuffix(lower, "labelkey")
 }
 
-func hide(m map[string]any, key string) {
+func hideKey(m map[string]any, key string) {
 	if text, ok := m[key].(string); ok && text != "" {
-		m[key] = Hidden
+		m[key] = Placeholder
 	}
 }
 
-// eachMap changes the entries of a list. Fields of theirs are hidden by their names, too,
+// redactEntries changes the entries of a list. Fields of theirs are hidden by their names, too,
 // before.
-func eachMap(list []any, change func(map[string]any)) []any {
+func redactEntries(list []any, change func(map[string]any)) []any {
 	out := make([]any, len(list))
 	for i, entry := range list {
 		out[i] = Value(entry)
@@ -134,13 +134,13 @@ func eachMap(list []any, change func(map[string]any)) []any {
 	return out
 }
 
-func size(content string) string { return fmt.Sprintf("(left out: %d bytes)", len(content)) }
+func sizeOnly(content string) string { return fmt.Sprintf("(left out: %d bytes)", len(content)) }
 
-// sizes are the keys of contents and how long each is.
-func sizes(v any) any {
+// sizesOnly are the keys of contents and how long each is.
+func sizesOnly(v any) any {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return Hidden
+		return Placeholder
 	}
 	out := map[string]any{}
 	for key, content := range m {
@@ -149,12 +149,12 @@ func sizes(v any) any {
 			raw, _ := json.Marshal(content) // it was JSON before
 			text = string(raw)
 		}
-		out[key] = size(text)
+		out[key] = sizeOnly(text)
 	}
 	return out
 }
 
-func managers(list []any) []any {
+func redactManagedFields(list []any) []any {
 	var out []any
 	for _, entry := range list {
 		m, ok := entry.(map[string]any)
@@ -172,7 +172,7 @@ func managers(list []any) []any {
 	return out
 }
 
-func commandLine(list []any) []any {
+func redactCommandLine(list []any) []any {
 	args := make([]string, len(list))
 	for i, a := range list {
 		text, ok := a.(string)
@@ -188,9 +188,9 @@ func commandLine(list []any) []any {
 	return out
 }
 
-// annotations leaves out what repeats an object, as kubectl apply does, and what can be
+// redactAnnotations leaves out what repeats an object, as kubectl apply does, and what can be
 // guessed from.
-func annotations(all map[string]any) map[string]any {
+func redactAnnotations(all map[string]any) map[string]any {
 	out := map[string]any{}
 	for key, v := range all {
 		text, ok := v.(string)
@@ -199,11 +199,11 @@ func annotations(all map[string]any) map[string]any {
 		case !ok:
 			out[key] = Value(v)
 		case key == appsapi.AnnotationRefs || key == appsapi.AnnotationConfig:
-			out[key] = Hidden // a short password is found from its hash
+			out[key] = Placeholder // a short password is found from its hash
 		case name == "last-applied-configuration", len(text) > maxAnnotation, isJSON(text):
-			out[key] = size(text)
-		case secretField(name):
-			out[key] = Hidden
+			out[key] = sizeOnly(text)
+		case isSecretField(name):
+			out[key] = Placeholder
 		default:
 			out[key] = Text(text)
 		}

@@ -2,51 +2,51 @@ package redact
 
 import "strings"
 
-// At returns a value as a report may show it, when all that is known is the path that leads to
+// ValueAt returns a value as a report may show it, when all that is known is the path that leads to
 // it: env[MODE].value is hidden as it would be within the whole object.
-func At(path string, v any) any {
+func ValueAt(path string, v any) any {
 	if v == nil {
 		return nil
 	}
-	return dig(path, Value(nest(path, v)))
+	return valueAtPath(path, Value(wrapAtPath(path, v)))
 }
 
-// nest is a value at the end of a path.
-func nest(path string, v any) any {
+// wrapAtPath is a value at the end of a path.
+func wrapAtPath(path string, v any) any {
 	if path == "" {
 		return v
 	}
-	name, key, rest := first(path)
-	inner := nest(rest, v)
+	name, key, rest := splitPath(path)
+	inner := wrapAtPath(rest, v)
 	if key != "" {
 		inner = []any{inner}
 	}
 	return map[string]any{name: inner}
 }
 
-// dig is what a path leads to; what is hidden on the way hides it.
-func dig(path string, v any) any {
+// valueAtPath is what a path leads to; what is hidden on the way hides it.
+func valueAtPath(path string, v any) any {
 	if path == "" {
 		return v
 	}
-	name, key, rest := first(path)
+	name, key, rest := splitPath(path)
 	m, ok := v.(map[string]any)
 	if !ok {
-		return Hidden
+		return Placeholder
 	}
 	inner := m[name]
 	if key != "" {
 		list, ok := inner.([]any)
 		if !ok || len(list) != 1 {
-			return Hidden
+			return Placeholder
 		}
 		inner = list[0]
 	}
-	return dig(rest, inner)
+	return valueAtPath(rest, inner)
 }
 
-// first cuts a path after its first field. A key may have dots in it: files[/etc/app.yaml].content.
-func first(path string) (name, key, rest string) {
+// splitPath cuts a path after its first field. A key may have dots in it: files[/etc/app.yaml].content.
+func splitPath(path string) (name, key, rest string) {
 	end := strings.IndexAny(path, ".[")
 	if end < 0 {
 		return path, "", ""

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/redact"
 )
 
-func TestAt(t *testing.T) {
+func TestValueAt(t *testing.T) {
 	cases := []struct {
 		path string
 		v    any
@@ -16,19 +16,19 @@ func TestAt(t *testing.T) {
 	}{
 		{"image", "shop/web:1", "shop/web:1"},
 		{"replicas", int64(2), int64(2)},
-		{"env[MODE].value", canary, redact.Hidden},
-		{"env[MODE]", map[string]any{"name": "MODE", "value": canary}, map[string]any{"name": "MODE", "value": redact.Hidden}},
+		{"env[MODE].value", canary, redact.Placeholder},
+		{"env[MODE]", map[string]any{"name": "MODE", "value": canary}, map[string]any{"name": "MODE", "value": redact.Placeholder}},
 		{"env[MODE].valueFrom.secretKeyRef.name", "db", "db"},
 		{"config.files[/etc/app.yaml].content", canary, "(left out: 13 bytes)"},
-		{"rootPass", canary, redact.Hidden},
-		{"args", []any{"--password", canary}, []any{"--password", redact.Hidden}},
-		{"probes.ready.httpGet.httpHeaders[X].value", canary, redact.Hidden},
-		{"", map[string]any{"env": []any{map[string]any{"name": "A", "value": canary}}}, map[string]any{"env": []any{map[string]any{"name": "A", "value": redact.Hidden}}}},
+		{"rootPass", canary, redact.Placeholder},
+		{"args", []any{"--password", canary}, []any{"--password", redact.Placeholder}},
+		{"probes.ready.httpGet.httpHeaders[X].value", canary, redact.Placeholder},
+		{"", map[string]any{"env": []any{map[string]any{"name": "A", "value": canary}}}, map[string]any{"env": []any{map[string]any{"name": "A", "value": redact.Placeholder}}}},
 		{"env[MODE].value", nil, nil},
 		{"odd[", "x", "x"},
 	}
 	for _, tc := range cases {
-		if diff := cmp.Diff(tc.want, redact.At(tc.path, tc.v)); diff != "" {
+		if diff := cmp.Diff(tc.want, redact.ValueAt(tc.path, tc.v)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.path, diff)
 		}
 	}

@@ -72,12 +72,12 @@ func TestObject(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			object, want := parse(t, tc.object), parse(t, tc.want)
+			object, want := mustParse(t, tc.object), mustParse(t, tc.want)
 			got := redact.Object(object)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(parse(t, tc.object), object); diff != "" {
+			if diff := cmp.Diff(mustParse(t, tc.object), object); diff != "" {
 				t.Errorf("the object itself was changed:\n%s", diff)
 			}
 			if text, _ := json.Marshal(got); strings.Contains(string(text), canary) {
@@ -87,7 +87,7 @@ func TestObject(t *testing.T) {
 	}
 }
 
-func parse(t *testing.T, text string) (out map[string]any) {
+func mustParse(t *testing.T, text string) (out map[string]any) {
 	t.Helper()
 	if err := yaml.Unmarshal([]byte(text), &out); err != nil {
 		t.Fatal(err)

@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/history"
-	"github.com/holdfast-dev/holdfast/internal/kinds"
 )
 
 // Spec is a spec, or the part of it that is remembered, as the API server has it: a field
@@ -46,7 +46,7 @@ type Revision struct {
 // List returns the revisions of an application, the oldest first. A kind without revisions
 // is an error that says what to do instead.
 func List(ctx context.Context, c client.Reader, app application.Application) ([]Revision, error) {
-	current, err := currentName(app)
+	current, err := currentRevisionName(app)
 	if err != nil {
 		return nil, err
 	}
@@ -74,39 +74,39 @@ func List(ctx context.Context, c client.Reader, app application.Application) ([]
 	slices.SortFunc(out, func(a, b Revision) int {
 		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Name, b.Name))
 	})
-	return markedCurrent(app, out), nil
+	return markCurrentFromStatus(app, out), nil
 }
 
-// currentName is the name of the revision with the spec that the application has now, as the
+// currentRevisionName is the name of the revision with the spec that the application has now, as the
 // operator gives it.
-func currentName(app application.Application) (string, error) {
-	spec, err := remembered(app)
+func currentRevisionName(app application.Application) (string, error) {
+	spec, err := revisionSpec(app)
 	if err != nil {
 		return "", err
 	}
-	of, err := history.Of(spec)
+	encoded, err := history.Encode(spec)
 	if err != nil {
 		return "", err
 	}
-	return desired.RevisionName(application.Owner(app), of.Hash), nil
+	return desired.RevisionName(application.Owner(app), encoded.Hash), nil
 }
 
-// remembered is the part of the spec that revisions have.
-func remembered(app application.Application) (spec any, err error) {
+// revisionSpec is the part of the spec that revisions have.
+func revisionSpec(app application.Application) (spec any, err error) {
 	switch o := app.(type) {
 	case *appsapi.AppStack:
-		spec, _ = kinds.AppStackHistory(o)
+		spec, _ = appkind.AppStackRevisionSpec(o)
 	case *appsapi.CloudManager:
-		spec, _ = kinds.CloudManagerHistory(o)
+		spec, _ = appkind.CloudManagerRevisionSpec(o)
 	default:
-		return nil, application.Refuse("%s has no revisions: an %s remembers no earlier specs; take the earlier manifest from where you keep it, for example git, and kubectl apply it", application.Title(app), application.KindOf(app))
+		return nil, application.UserErrorf("%s has no revisions: an %s remembers no earlier specs; take the earlier manifest from where you keep it, for example git, and kubectl apply it", application.Title(app), application.KindOf(app))
 	}
 	return spec, nil
 }
 
-// markedCurrent trusts the status when no revision has the name that we would give: the
+// markCurrentFromStatus trusts the status when no revision has the name that we would give: the
 // operator is of another version then, and writes specs down differently.
-func markedCurrent(app application.Application, revisions []Revision) []Revision {
+func markCurrentFromStatus(app application.Application, revisions []Revision) []Revision {
 	status := app.ApplicationStatus()
 	if status.ObservedGeneration != app.GetGeneration() || slices.ContainsFunc(revisions, func(r Revision) bool { return r.Current }) {
 		return revisions
@@ -125,18 +125,18 @@ func markedCurrent(app application.Application, revisions []Revision) []Revision
 func Find(app application.Application, revisions []Revision, number int64) (Revision, error) {
 	i := slices.IndexFunc(revisions, func(r Revision) bool { return r.Number == number })
 	if i < 0 {
-		return Revision{}, application.Refuse("%s has no revision %d; kubectl holdfast history %s -n %s lists those it has", application.Title(app), number, app.GetName(), app.GetNamespace())
+		return Revision{}, application.UserErrorf("%s has no revision %d; kubectl holdfast history %s -n %s lists those it has", application.Title(app), number, app.GetName(), app.GetNamespace())
 	}
 	return revisions[i], nil
 }
 
-// Now is the remembered part of the spec that the application has now.
-func Now(app application.Application) (Spec, error) {
-	spec, err := remembered(app)
+// CurrentSpec is the remembered part of the spec that the application has now.
+func CurrentSpec(app application.Application) (Spec, error) {
+	spec, err := revisionSpec(app)
 	if err != nil {
 		return nil, err
 	}
-	return generic(spec)
+	return toSpec(spec)
 }
 
 // Canonical writes a spec of a kind as the operator writes it down, so that two of them can
@@ -158,10 +158,10 @@ func Canonical(kind string, spec Spec) (Spec, error) {
 	if err := json.Unmarshal(content, typed); err != nil {
 		return nil, fmt.Errorf("read a spec: %w; use a plugin of the version of the operator", err)
 	}
-	return generic(typed)
+	return toSpec(typed)
 }
 
-func generic(value any) (Spec, error) {
+func toSpec(value any) (Spec, error) {
 	content, err := json.Marshal(value)
 	if err != nil {
 		return nil, err

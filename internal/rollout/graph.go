@@ -8,26 +8,26 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// Invalid is a spec that can never work, whatever happens in the cluster.
-type Invalid struct{ Why string }
+// InvalidSpec is a spec that can never work, whatever happens in the cluster.
+type InvalidSpec struct{ Message string }
 
-func (e *Invalid) Error() string { return e.Why }
+func (e *InvalidSpec) Error() string { return e.Message }
 
-// Check refuses what no order satisfies: dependencies on nothing and on oneself, also
+// Validate refuses what no order satisfies: dependencies on nothing and on oneself, also
 // through others, bindings that lead nowhere, components that would share a child, and
 // those of which no pods can be made.
-func Check(components []desired.Component) error {
+func Validate(components []desired.Component) error {
 	known := map[string]*desired.Component{}
 	children := map[desired.ID]string{}
 	for i := range components {
 		c := &components[i]
 		known[c.Name] = c
-		if c.Invalid != "" {
-			return &Invalid{about(c, components) + c.Invalid}
+		if c.InvalidMessage != "" {
+			return &InvalidSpec{componentPrefix(c, components) + c.InvalidMessage}
 		}
 		for _, child := range c.Children {
 			if other, taken := children[child.ID]; taken {
-				return &Invalid{fmt.Sprintf("Components %q and %q would both have %s %s; give one of them another resourceName",
+				return &InvalidSpec{fmt.Sprintf("Components %q and %q would both have %s %s; give one of them another resourceName",
 					other, c.Name, child.Kind.Kind, child.Name)}
 			}
 			children[child.ID] = c.Name
@@ -36,23 +36,23 @@ func Check(components []desired.Component) error {
 	for _, c := range components {
 		for _, dep := range c.DependsOn {
 			if known[dep] == nil {
-				return &Invalid{fmt.Sprintf("Component %q depends on %q, which does not exist; correct the name, or add it", c.Name, dep)}
+				return &InvalidSpec{fmt.Sprintf("Component %q depends on %q, which does not exist; correct the name, or add it", c.Name, dep)}
 			}
 		}
 		for _, target := range c.BoundTo {
 			if len(known[target].Endpoints) == 0 {
-				return &Invalid{fmt.Sprintf("Component %q is bound to %q, which has no ports; give it one, or remove the binding", c.Name, target)}
+				return &InvalidSpec{fmt.Sprintf("Component %q is bound to %q, which has no ports; give it one, or remove the binding", c.Name, target)}
 			}
 		}
 	}
 	if cycle := findCycle(components); cycle != nil {
-		return &Invalid{fmt.Sprintf("Components depend on each other in a circle: %s; remove one of these dependencies", strings.Join(cycle, " -> "))}
+		return &InvalidSpec{fmt.Sprintf("Components depend on each other in a circle: %s; remove one of these dependencies", strings.Join(cycle, " -> "))}
 	}
 	return nil
 }
 
-// about names a component, where there are others.
-func about(c *desired.Component, components []desired.Component) string {
+// componentPrefix names a component, where there are others.
+func componentPrefix(c *desired.Component, components []desired.Component) string {
 	if len(components) < 2 {
 		return ""
 	}
@@ -90,9 +90,9 @@ func findCycle(components []desired.Component) []string {
 	return nil
 }
 
-// Order groups components into waves: those of one wave wait for nobody but those of
+// Waves groups components into waves: those of one wave wait for nobody but those of
 // earlier ones. The components must have passed Check.
-func Order(components []desired.Component) [][]desired.Component {
+func Waves(components []desired.Component) [][]desired.Component {
 	var waves [][]desired.Component
 	done := map[string]bool{}
 	for left := components; len(left) > 0; {

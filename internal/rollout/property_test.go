@@ -19,31 +19,31 @@ var (
 	graphs = flag.Int("graphs", 0, "how many graphs the property test plays")
 )
 
-// TestProperties plays the planner against applications that are edited and whose pods
+// TestPlanProperties plays the planner against applications that are edited and whose pods
 // fall over at random. See check for what must hold of every plan. When the edits end and
 // everything that lives gets well, the spec has to come true and nothing else may be left.
 // Some are deleted instead: in order, and all of it.
-func TestProperties(t *testing.T) {
+func TestPlanProperties(t *testing.T) {
 	n := 100_000
 	if testing.Short() || raceDetector {
 		n = 5_000
 	}
-	playAll(t, quick{}, n)
+	runSeeds(t, fastFactory{}, n)
 }
 
-// TestPropertiesOfRealChildren is the same with the children that package desired makes.
-func TestPropertiesOfRealChildren(t *testing.T) {
+// TestPlanPropertiesWithRealChildren is the same with the children that package desired makes.
+func TestPlanPropertiesWithRealChildren(t *testing.T) {
 	n := 500
 	if testing.Short() || raceDetector {
 		n = 50
 	}
-	playAll(t, full{}, n)
+	runSeeds(t, realFactory{}, n)
 }
 
-func playAll(t *testing.T, m maker, n int) {
+func runSeeds(t *testing.T, factory childFactory, n int) {
 	t.Helper()
 	if *seed != 0 {
-		if err := play(*seed, m, t.Logf); err != nil {
+		if err := runSeed(*seed, factory, t.Logf); err != nil {
 			t.Error(err)
 		}
 		return
@@ -51,63 +51,63 @@ func playAll(t *testing.T, m maker, n int) {
 	if *graphs != 0 {
 		n = *graphs
 	}
-	var next, bad atomic.Uint64
-	bad.Store(math.MaxUint64)
+	var next, failedSeed atomic.Uint64
+	failedSeed.Store(math.MaxUint64)
 	var group sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		group.Go(func() {
-			for s := next.Add(1); s <= uint64(n) && bad.Load() == math.MaxUint64; s = next.Add(1) {
-				if play(s, m, nil) != nil {
-					bad.Store(s)
+			for s := next.Add(1); s <= uint64(n) && failedSeed.Load() == math.MaxUint64; s = next.Add(1) {
+				if runSeed(s, factory, nil) != nil {
+					failedSeed.Store(s)
 				}
 			}
 		})
 	}
 	group.Wait()
-	if s := bad.Load(); s != math.MaxUint64 {
-		var story []string
-		err := play(s, m, func(format string, args ...any) { story = append(story, fmt.Sprintf(format, args...)) })
-		t.Fatalf("seed %d: %v\n%s\nReplay it: go test ./internal/rollout -run '^%s$' -v -seed %d", s, err, strings.Join(story, "\n"), t.Name(), s)
+	if s := failedSeed.Load(); s != math.MaxUint64 {
+		var trace []string
+		err := runSeed(s, factory, func(format string, args ...any) { trace = append(trace, fmt.Sprintf(format, args...)) })
+		t.Fatalf("seed %d: %v\n%s\nReplay it: go test ./internal/rollout -run '^%s$' -v -seed %d", s, err, strings.Join(trace, "\n"), t.Name(), s)
 	}
 }
 
-// play plays one application from its creation to its rest.
-func play(seed uint64, m maker, trace func(string, ...any)) error {
-	w := newWorld(seed, m, trace)
+// runSeed plays one application from its creation to its rest.
+func runSeed(seed uint64, factory childFactory, trace func(string, ...any)) error {
+	w := newWorld(seed, factory, trace)
 	for range 3 + w.IntN(8) {
 		for range w.IntN(3) {
 			w.edit()
 		}
 		for range w.IntN(2*len(w.ids) + 1) {
-			w.happen()
+			w.randomEvent()
 		}
 		writes := math.MaxInt
-		if w.may(6) {
+		if w.oneIn(6) {
 			writes = w.IntN(8)
 		}
-		if err := w.round(writes); err != nil {
+		if err := w.planAndExecute(writes); err != nil {
 			return err
 		}
 	}
 	if seed%4 == 0 {
 		return w.tearDown()
 	}
-	return w.comeToRest()
+	return w.converge()
 }
 
-// comeToRest ends all edits and troubles and waits for the spec to come true.
-func (w *world) comeToRest() error {
-	w.calm()
+// converge ends all edits and troubles and waits for the spec to come true.
+func (w *world) converge() error {
+	w.stopDisturbances()
 	var err error
 	// Each wave needs a round to be applied, and each that left one to go; those whose pods
 	// are new need one more until nobody can see any more what the old ones needed.
-	for range 2*(len(w.parts)+len(w.ids)) + 4 {
-		w.heal()
+	for range 2*(len(w.testComponents)+len(w.ids)) + 4 {
+		w.makeHealthy()
 		p, failed := w.plan()
 		if failed != nil {
 			return failed
 		}
-		if err = w.atRest(p); err == nil {
+		if err = w.checkConverged(p); err == nil {
 			return nil
 		}
 		w.execute(p, math.MaxInt)
@@ -118,19 +118,19 @@ func (w *world) comeToRest() error {
 // tearDown deletes the application, in whatever state it is.
 func (w *world) tearDown() error {
 	for range 2*len(w.ids) + 4 {
-		d := Down(shop, w.seen)
-		if again := Down(shop, w.seen); !reflect.DeepEqual(d, again) {
+		d := PlanTeardown(shop, w.observed)
+		if again := PlanTeardown(shop, w.observed); !reflect.DeepEqual(d, again) {
 			return fmt.Errorf("the same input is deleted in two ways: %+v and %+v", d, again)
 		}
 		if w.trace != nil {
-			w.trace("down: %s", strings.Join(downLines(d), "; "))
+			w.trace("down: %s", strings.Join(teardownLines(d), "; "))
 		}
-		if err := w.checkDown(d); err != nil || d.Done {
+		if err := w.checkTeardown(d); err != nil || d.Done {
 			return err
 		}
 		for _, id := range slices.Clone(w.ids) {
-			if w.seen[id].GetDeletionTimestamp() != nil {
-				w.gone(id)
+			if w.observed[id].GetDeletionTimestamp() != nil {
+				w.deleteObject(id)
 			}
 		}
 		for _, r := range d.Delete {
@@ -140,8 +140,8 @@ func (w *world) tearDown() error {
 	return errors.New("it is never all deleted")
 }
 
-// round plans, and does what was planned.
-func (w *world) round(writes int) error {
+// planAndExecute plans, and does what was planned.
+func (w *world) planAndExecute(writes int) error {
 	p, err := w.plan()
 	if err == nil {
 		w.execute(p, writes)
@@ -151,12 +151,12 @@ func (w *world) round(writes int) error {
 
 // plan plans twice, because the same input must give the same plan, and checks it.
 func (w *world) plan() (Plan, error) {
-	in := Input{Owner: shop, Components: w.spec, Seen: w.seen, KeepJobs: w.keep}
-	p, err := For(in)
+	in := Input{Owner: shop, Components: w.spec, Observed: w.observed, ProtectedJobs: w.protectedJobs}
+	p, err := NewPlan(in)
 	if err != nil {
 		return p, err
 	}
-	again, err := For(in)
+	again, err := NewPlan(in)
 	if err != nil {
 		return p, err
 	}
@@ -168,10 +168,10 @@ func (w *world) plan() (Plan, error) {
 		}
 	}
 	if w.trace != nil {
-		for _, part := range w.parts {
+		for _, part := range w.testComponents {
 			w.trace("  %s", part)
 		}
-		for _, line := range lines(p) {
+		for _, line := range planLines(p) {
 			w.trace("plan: %s", line)
 		}
 	}

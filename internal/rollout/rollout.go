@@ -23,27 +23,27 @@ type Object interface {
 	runtime.Object
 }
 
-// Seen is what was observed: every child of every component that exists, and everything
+// Observed is what was observed: every child of every component that exists, and everything
 // else that is ours.
-type Seen map[desired.ID]Object
+type Observed map[desired.ID]Object
 
 // Input is everything a plan is made of.
 type Input struct {
 	Owner      desired.Owner
 	Components []desired.Component
-	Seen       Seen
-	// KeepJobs are the hashes of job specs that must not run twice.
-	KeepJobs map[string]bool
-	// Kept are the claims and credentials of the application, those of components that
+	Observed   Observed
+	// ProtectedJobs are the hashes of job specs that must not run twice.
+	ProtectedJobs map[string]bool
+	// Retained are the claims and credentials of the application, those of components that
 	// left the spec included.
-	Kept []desired.Kept
+	Retained []desired.RetainedObject
 	// DeleteData is set when data goes with the component that it belongs to.
 	DeleteData bool
-	// Databases are what the servers of databases say, by component: pods that run are not
+	// DatabaseHealth are what the servers of databases say, by component: pods that run are not
 	// enough to let an application in.
-	Databases map[string]health.Verdict
-	// Started are the images of servers that have been let near the data of databases, by component.
-	Started map[string]string
+	DatabaseHealth map[string]health.Result
+	// StartedImages are the images of servers that have been let near the data of databases, by component.
+	StartedImages map[string]string
 }
 
 // Plan is what to do now.
@@ -52,42 +52,42 @@ type Plan struct {
 	Steps []Step
 	// Prune follows when every step succeeded.
 	Prune []Removal
-	// Keep is what left the spec and cannot go yet.
-	Keep []Kept
+	// PendingRemovals is what left the spec and cannot go yet.
+	PendingRemovals []PendingRemoval
 	// Retain is data that no component has, and that has to say that it is kept.
-	Retain []Labels
+	Retain []LabelUpdate
 	// Purge is data that goes with its component, as was asked for.
-	Purge []desired.Kept
-	// Held is set when everything is suspended and something has left the spec: it stays
+	Purge []desired.RetainedObject
+	// PruneSuspended is set when everything is suspended and something has left the spec: it stays
 	// until hands are on again.
-	Held bool
+	PruneSuspended bool
 }
 
 // Step is what to do for one component. Its applies do not depend on each other; its
 // removals follow when all of them succeeded.
 type Step struct {
 	Component string
-	// First goes before anything is applied: an autoscaler that is switched off must not
+	// RemoveFirst goes before anything is applied: an autoscaler that is switched off must not
 	// undo the number of pods that takes its place.
-	First  []desired.ID
-	Apply  []Application
-	Remove []desired.ID
+	RemoveFirst []desired.ID
+	Apply       []ChildApply
+	Remove      []desired.ID
 	// WaitsFor are the components it waits for, while something is held back for them.
 	WaitsFor []string
-	// Runs is the earlier run of a job that has to end first.
-	Runs *desired.ID
+	// PreviousRun is the earlier run of a job that has to end first.
+	PreviousRun *desired.ID
 	// Data is what to do about its data, if it has any.
-	Data *Data
+	Data *DataPlan
 }
 
-// Waits says whether something is held back.
-func (s Step) Waits() bool { return len(s.WaitsFor) > 0 || s.Runs != nil }
+// IsWaiting says whether something is held back.
+func (s Step) IsWaiting() bool { return len(s.WaitsFor) > 0 || s.PreviousRun != nil }
 
-// Application is a child to apply.
-type Application struct {
+// ChildApply is a child to apply.
+type ChildApply struct {
 	desired.Child
-	// HoldPods leaves its pods as they are.
-	HoldPods bool
+	// HoldPodTemplate leaves its pods as they are.
+	HoldPodTemplate bool
 }
 
 // Removal is a child to delete.
@@ -96,50 +96,50 @@ type Removal struct {
 	Child     desired.ID
 }
 
-// Kept is a component that left the spec, and why it is still there.
-type Kept struct {
+// PendingRemoval is a component that left the spec, and why it is still there.
+type PendingRemoval struct {
 	Component string
-	Why       string
+	Message   string
 }
 
-// For plans what to do. The error is an *Invalid.
-func For(in Input) (Plan, error) {
-	if err := Check(in.Components); err != nil {
+// NewPlan plans what to do. The error is an *Invalid.
+func NewPlan(in Input) (Plan, error) {
+	if err := Validate(in.Components); err != nil {
 		return Plan{}, err
 	}
 	p := newPlanner(in)
 	var plan Plan
 	for i := range in.Components {
 		if c := &in.Components[i]; !c.Suspended {
-			plan.Steps = append(plan.Steps, p.step(c))
+			plan.Steps = append(plan.Steps, p.planStep(c))
 		}
 	}
-	remove, keep := p.prune()
+	remove, pending := p.prune()
 	if len(plan.Steps) == 0 { // hands off
-		plan.Held = len(remove)+len(keep) > 0
+		plan.PruneSuspended = len(remove)+len(pending) > 0
 		return plan, nil
 	}
-	plan.Prune, plan.Keep = remove, keep
-	p.unwanted(&plan)
+	plan.Prune, plan.PendingRemovals = remove, pending
+	p.planUnusedData(&plan)
 	return plan, nil
 }
 
 // planner answers questions about one application.
 type planner struct {
 	Input
-	components map[string]*desired.Component
-	leftovers  []leftover
-	needs      map[string][]string // of what runs, while there are leftovers
-	answers    map[string]bool     // of satisfied, which renders: once per component, not per edge
+	components     map[string]*desired.Component
+	leftovers      []leftover
+	dependencies   map[string][]string // of what runs, while there are leftovers
+	satisfiedCache map[string]bool     // of satisfied, which renders: once per component, not per edge
 }
 
 func newPlanner(in Input) *planner {
-	p := &planner{Input: in, components: map[string]*desired.Component{}, answers: map[string]bool{}}
+	p := &planner{Input: in, components: map[string]*desired.Component{}, satisfiedCache: map[string]bool{}}
 	for i := range in.Components {
 		p.components[in.Components[i].Name] = &in.Components[i]
 	}
 	if p.leftovers = p.findLeftovers(); len(p.leftovers) > 0 {
-		p.needs = p.findNeeds()
+		p.dependencies = p.findDependencies()
 	}
 	return p
 }
@@ -147,36 +147,36 @@ func newPlanner(in Input) *planner {
 // satisfied says whether those that depend on a component may go on: a majority of its
 // pods is ready, and they are the pods we want.
 func (p *planner) satisfied(c *desired.Component) bool {
-	answer, asked := p.answers[c.Name]
-	if !asked {
+	ok, cached := p.satisfiedCache[c.Name]
+	if !cached {
 		live := p.workload(c)
-		answer = c.GatesNobody || live != nil && health.Satisfied(live) && (c.Suspended || !ReplacesPods(*c, live)) && p.lets(c)
-		p.answers[c.Name] = answer
+		ok = c.NonBlocking || live != nil && health.Satisfied(live) && (c.Suspended || !ReplacesPods(*c, live)) && p.databaseReady(c)
+		p.satisfiedCache[c.Name] = ok
 	}
-	return answer
+	return ok
 }
 
-// lets says whether a database lets its application in.
-func (p *planner) lets(c *desired.Component) bool {
-	return c.Database == nil || c.Suspended || p.Databases[c.Name].Status == health.Healthy
+// databaseReady says whether a database lets its application in.
+func (p *planner) databaseReady(c *desired.Component) bool {
+	return c.Database == nil || c.Suspended || p.DatabaseHealth[c.Name].Status == health.Healthy
 }
 
 // workload is the workload of a component, if it is there and ours.
 func (p *planner) workload(c *desired.Component) Object {
-	if live := p.Seen[c.Workload]; live != nil && p.ours(live) {
+	if live := p.Observed[c.Workload]; live != nil && p.controlled(live) {
 		return live
 	}
 	return nil
 }
 
-func (p *planner) ours(live Object) bool {
+func (p *planner) controlled(live Object) bool {
 	return metav1.IsControlledBy(live, &metav1.ObjectMeta{UID: p.Owner.UID})
 }
 
-// runsForUs says whether a workload runs for the application, also when it lost its
+// belongsToOwner says whether a workload runs for the application, also when it lost its
 // reference to it: the apply puts that back.
-func (p *planner) runsForUs(live Object) bool {
-	return p.ours(live) || metav1.GetControllerOfNoCopy(live) == nil && live.GetLabels()[appsapi.LabelOwnerUID] == string(p.Owner.UID)
+func (p *planner) belongsToOwner(live Object) bool {
+	return p.controlled(live) || metav1.GetControllerOfNoCopy(live) == nil && live.GetLabels()[appsapi.LabelOwnerUID] == string(p.Owner.UID)
 }
 
 // ReplacesPods says whether what is wanted would replace the pods of a workload. What
@@ -192,45 +192,45 @@ func WouldReplacePods(c desired.Component, live Object) (bool, error) {
 		if child.ID != c.Workload {
 			continue
 		}
-		config, err := child.Peek(live)
+		config, err := child.RenderReadOnly(live)
 		return err == nil && config.ReplacesPods(live), err
 	}
 	return false, nil
 }
 
-// step decides for one component. Creating it and replacing its pods wait for what it
+// planStep decides for one component. Creating it and replacing its pods wait for what it
 // depends on; everything else passes, so that people can act while a dependency is down.
-func (p *planner) step(c *desired.Component) Step {
+func (p *planner) planStep(c *desired.Component) Step {
 	step := Step{Component: c.Name}
 	live := p.workload(c)
-	closed, hold := p.closed(c), false
+	unsatisfied, hold := p.unsatisfied(c), false
 	// Also of one that is not ours yet, or lost its reference to us: the apply may take it.
-	if there := p.Seen[c.Workload]; there != nil && len(closed) > 0 {
-		hold = ReplacesPods(*c, there)
+	if existing := p.Observed[c.Workload]; existing != nil && len(unsatisfied) > 0 {
+		hold = ReplacesPods(*c, existing)
 	}
-	p.supersede(c, &step)
+	p.supersedeRuns(c, &step)
 	if c.Data != nil {
-		step.Data = p.data(c, live)
-		hold = hold || !step.Data.Start
-		if !step.Data.Start && live == nil {
+		step.Data = p.planData(c, live)
+		hold = hold || !step.Data.PodsAllowed
+		if !step.Data.PodsAllowed && live == nil {
 			return step
 		}
 	}
-	if live == nil && step.Runs == nil || hold {
-		step.WaitsFor = closed
+	if live == nil && step.PreviousRun == nil || hold {
+		step.WaitsFor = unsatisfied
 	}
 	for _, child := range c.Children {
-		if live == nil && (len(closed) > 0 || step.Runs != nil) && p.Seen[child.ID] == nil {
+		if live == nil && (len(unsatisfied) > 0 || step.PreviousRun != nil) && p.Observed[child.ID] == nil {
 			continue
 		}
-		if child.ID == c.Workload && live != nil && leavesPods(live) {
+		if child.ID == c.Workload && live != nil && isOrphaningPods(live) {
 			continue // it will be made anew around its pods
 		}
-		step.Apply = append(step.Apply, Application{child, hold && child.ID == c.Workload})
+		step.Apply = append(step.Apply, ChildApply{child, hold && child.ID == c.Workload})
 	}
-	for _, id := range p.optional(c) {
+	for _, id := range p.optionalLeftovers(c) {
 		if id.Kind == desired.KindAutoscaler {
-			step.First = append(step.First, id)
+			step.RemoveFirst = append(step.RemoveFirst, id)
 			continue
 		}
 		step.Remove = append(step.Remove, id)
@@ -238,10 +238,10 @@ func (p *planner) step(c *desired.Component) Step {
 	return step
 }
 
-// closed are the dependencies that are not ready.
-func (p *planner) closed(c *desired.Component) []string {
+// unsatisfied are the dependencies that are not ready.
+func (p *planner) unsatisfied(c *desired.Component) []string {
 	var out []string
-	if c.Data != nil && c.Data.Running > 0 {
+	if c.Data != nil && c.Data.OrphanedReplicas > 0 {
 		return nil // nothing begins with it
 	}
 	for _, dep := range c.DependsOn {
@@ -257,83 +257,83 @@ func (p *planner) closed(c *desired.Component) []string {
 // under the same name leads elsewhere, and nobody may be sent there.
 func (p *planner) reachable(c *desired.Component) bool {
 	for _, child := range c.Children {
-		if live := p.Seen[child.ID]; child.Kind == desired.KindService && (live == nil || !p.ours(live)) {
+		if live := p.Observed[child.ID]; child.Kind == desired.KindService && (live == nil || !p.controlled(live)) {
 			return false
 		}
 	}
 	return true
 }
 
-// supersede ends earlier runs of a job that now runs with another spec, and waits until
+// supersedeRuns ends earlier runs of a job that now runs with another spec, and waits until
 // they are gone: two runs at once are nobody's wish. The status of a run does not tell
 // whether a pod is at work: it learns of one that has started a second late, and does not
 // count one that takes its time to end.
-func (p *planner) supersede(c *desired.Component, step *Step) {
-	if c.JobSpec == "" {
+func (p *planner) supersedeRuns(c *desired.Component, step *Step) {
+	if c.JobSpecHash == "" {
 		return
 	}
 	for _, l := range p.leftovers {
 		run, ok := l.live.(*batchv1.Job)
-		if !ok || l.component != c.Name || over(run) {
+		if !ok || l.component != c.Name || finishedBeforeDeletion(run) {
 			continue
 		}
-		step.Runs = &l.id
+		step.PreviousRun = &l.id
 		if run.DeletionTimestamp == nil {
 			step.Remove = append(step.Remove, l.id)
 		}
 	}
 }
 
-// over says whether a run has come to its end, also if it is being deleted since.
-func over(j *batchv1.Job) bool {
-	there := *j
-	there.DeletionTimestamp = nil
-	return Finished(&there)
+// finishedBeforeDeletion says whether a run has come to its end, also if it is being deleted since.
+func finishedBeforeDeletion(j *batchv1.Job) bool {
+	job := *j
+	job.DeletionTimestamp = nil
+	return JobFinished(&job)
 }
 
-// Finished says whether a run has come to its end, good or bad.
-func Finished(j *batchv1.Job) bool {
-	v := health.Of(j)
+// JobFinished says whether a run has come to its end, good or bad.
+func JobFinished(j *batchv1.Job) bool {
+	v := health.Evaluate(j)
 	return v.Status == health.Healthy || v.Status == health.Degraded
 }
 
-// keptOnPurpose says whether somebody wants a child to stay.
-func keptOnPurpose(live Object) bool {
+// pruneDisabled says whether somebody wants a child to stay.
+func pruneDisabled(live Object) bool {
 	return live.GetAnnotations()[appsapi.AnnotationPrune] == appsapi.PruneDisabled
 }
 
-// JobsToKeep are the hashes of the jobs of all remembered specs, apart from those that are
+// ProtectedJobSpecs are the hashes of the jobs of all remembered specs, apart from those that are
 // about to be forgotten: one may go back to them, and what they did must not be done twice.
-func JobsToKeep(revisions, forget []*appsv1.ControllerRevision) map[string]bool {
-	keep := map[string]bool{}
+func ProtectedJobSpecs(revisions, pruned []*appsv1.ControllerRevision) map[string]bool {
+	protected := map[string]bool{}
 	for _, revision := range revisions {
-		if slices.ContainsFunc(forget, func(r *appsv1.ControllerRevision) bool { return r.Name == revision.Name }) {
+		if slices.ContainsFunc(pruned, func(r *appsv1.ControllerRevision) bool { return r.Name == revision.Name }) {
 			continue
 		}
-		for _, spec := range desired.JobSpecs(revision) {
-			keep[spec] = true
+		for _, spec := range desired.RevisionJobHashes(revision) {
+			protected[spec] = true
 		}
 	}
-	return keep
+	return protected
 }
 
-// Pending says whether a component, one that is suspended for example, is not what its spec
+// HasPendingChanges says whether a component, one that is suspended for example, is not what its spec
 // says.
-func Pending(c desired.Component, seen Seen) bool {
-	wanted := map[desired.ID]bool{}
+func HasPendingChanges(c desired.Component, observed Observed) bool {
+	desiredIDs := map[desired.ID]bool{}
 	for _, child := range c.Children {
-		wanted[child.ID] = true
-		live := seen[child.ID]
+		desiredIDs[child.ID] = true
+		live := observed[child.ID]
 		if live == nil {
 			return true
 		}
-		config, err := child.Peek(live)
+		config, err := child.RenderReadOnly(live)
 		if err != nil || config.Hash() != live.GetAnnotations()[appsapi.AnnotationApplied] {
 			return true
 		}
 	}
-	for id, live := range seen {
-		if live.GetLabels()[appsapi.LabelComponent] == c.Name && id.Kind != desired.KindJob && !wanted[id] {
+	for id, live := range observed {
+		if live.GetLabels()[appsapi.LabelComponent] == c.Name && id.Kind != desired.KindJob && !desiredIDs[id] {
 			return true
 		}
 	}

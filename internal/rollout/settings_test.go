@@ -7,37 +7,37 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-func scaled(c *appsapi.Component) {
+func autoscaled(c *appsapi.Component) {
 	c.Service.Autoscaling = &appsapi.AutoscalingSettings{MinReplicas: 2, MaxReplicas: 5, TargetCPUUtilization: 70}
 }
 
-func behindIngress(c *appsapi.Component) {
-	ports(c)
+func exposedByIngress(c *appsapi.Component) {
+	withPort(c)
 	c.Service.Expose = &appsapi.ExposeSettings{IngressClassName: "nginx"}
 }
 
-func behindGateway(c *appsapi.Component) {
-	ports(c)
+func exposedByGateway(c *appsapi.Component) {
+	withPort(c)
 	c.Service.Expose = &appsapi.ExposeSettings{GatewayRef: &appsapi.GatewayReference{Name: "web"}}
 }
 
-// reading is a component with a file of this content.
-func reading(content string) change {
+// withConfigFile is a component with a file of this content.
+func withConfigFile(content string) componentOption {
 	return func(c *appsapi.Component) {
-		podsOf(c).Config.Files = []appsapi.ConfigFile{{Path: "/etc/app.yaml", Content: content}}
+		podSettings(c).Config.Files = []appsapi.ConfigFile{{Path: "/etc/app.yaml", Content: content}}
 	}
 }
 
-func podsOf(c *appsapi.Component) *appsapi.PodSettings {
+func podSettings(c *appsapi.Component) *appsapi.PodSettings {
 	if c.Service != nil {
 		return &c.Service.PodSettings
 	}
 	return &c.Job.PodSettings
 }
 
-// filesOf is what the ConfigMap of a component is called.
-func filesOf(c appsapi.Component) string {
-	for _, child := range desired.For(shop, stack(c), desired.Known{})[0].Children {
+// configMapName is what the ConfigMap of a component is called.
+func configMapName(c appsapi.Component) string {
+	for _, child := range desired.Build(shop, stack(c), desired.ClusterState{})[0].Children {
 		if child.Kind == desired.KindConfigMap {
 			return child.Name
 		}
@@ -45,75 +45,75 @@ func filesOf(c appsapi.Component) string {
 	panic("it has no files")
 }
 
-// TestSettings are children beside a workload that come and go with what the spec says.
-func TestSettings(t *testing.T) {
-	tell(t, map[string]story{
+// TestOptionalSettings are children beside a workload that come and go with what the spec says.
+func TestOptionalSettings(t *testing.T) {
+	runPlanCases(t, map[string]planCase{
 		"an autoscaler and a budget come": {
-			before: stack(service("web", "1")),
-			now:    stack(service("web", "1", scaled)),
-			want:   []string{"web: apply Deployment shop-web, HorizontalPodAutoscaler shop-web, PodDisruptionBudget shop-web"},
+			applied: stack(service("web", "1")),
+			spec:    stack(service("web", "1", autoscaled)),
+			want:    []string{"web: apply Deployment shop-web, HorizontalPodAutoscaler shop-web, PodDisruptionBudget shop-web"},
 		},
 		"an autoscaler goes before the number of pods is set": {
-			before: stack(service("web", "1", scaled)),
-			now:    stack(service("web", "1", replicas(3))),
-			want:   []string{"web: first remove HorizontalPodAutoscaler shop-web; apply Deployment shop-web; remove PodDisruptionBudget shop-web"},
+			applied: stack(service("web", "1", autoscaled)),
+			spec:    stack(service("web", "1", replicas(3))),
+			want:    []string{"web: first remove HorizontalPodAutoscaler shop-web; apply Deployment shop-web; remove PodDisruptionBudget shop-web"},
 		},
 		"a Gateway instead of an Ingress": {
-			before: stack(service("web", "1", behindIngress)),
-			now:    stack(service("web", "1", behindGateway)),
-			want:   []string{"web: apply Deployment shop-web, Service shop-web, HTTPRoute shop-web; remove Ingress shop-web"},
+			applied: stack(service("web", "1", exposedByIngress)),
+			spec:    stack(service("web", "1", exposedByGateway)),
+			want:    []string{"web: apply Deployment shop-web, Service shop-web, HTTPRoute shop-web; remove Ingress shop-web"},
 		},
 	})
 }
 
-// TestFiles keeps the files of a revision for as long as one of its pods may start again.
-func TestFiles(t *testing.T) {
-	one, two := service("web", "1", reading("one")), service("web", "1", reading("two"))
-	apply := "web: apply Deployment shop-web, ConfigMap " + filesOf(two)
-	run := job("migrate", "1", reading("one"))
-	tell(t, map[string]story{
+// TestConfigFilesOutliveRollout keeps the files of a revision for as long as one of its pods may start again.
+func TestConfigFilesOutliveRollout(t *testing.T) {
+	one, two := service("web", "1", withConfigFile("one")), service("web", "1", withConfigFile("two"))
+	apply := "web: apply Deployment shop-web, ConfigMap " + configMapName(two)
+	run := job("migrate", "1", withConfigFile("one"))
+	runPlanCases(t, map[string]planCase{
 		"new content, and the pods have the old one": {
-			before: stack(one), now: stack(two), want: []string{apply},
+			applied: stack(one), spec: stack(two), want: []string{apply},
 		},
 		"pods of the old content are left": {
-			before: stack(one), now: stack(two),
-			deeds: []deed{rollOut("web", two), to("shop-web", rolling)},
-			want:  []string{apply},
+			applied: stack(one), spec: stack(two),
+			mutations: []mutation{rollOut("web", two), mutateChild("shop-web", rollingOut)},
+			want:      []string{apply},
 		},
 		"all pods have the new content": {
-			before: stack(one), now: stack(two),
-			deeds: []deed{rollOut("web", two)},
-			want:  []string{apply + "; remove ConfigMap " + filesOf(one)},
+			applied: stack(one), spec: stack(two),
+			mutations: []mutation{rollOut("web", two)},
+			want:      []string{apply + "; remove ConfigMap " + configMapName(one)},
 		},
 		"no files any more, and nobody has them": {
-			before: stack(one), now: stack(service("web", "2")),
-			deeds: []deed{rollOut("web", service("web", "2"))},
-			want:  []string{"web: apply Deployment shop-web; remove ConfigMap " + filesOf(one)},
+			applied: stack(one), spec: stack(service("web", "2")),
+			mutations: []mutation{rollOut("web", service("web", "2"))},
+			want:      []string{"web: apply Deployment shop-web; remove ConfigMap " + configMapName(one)},
 		},
 		"the component left the spec": {
-			before: stack(one, service("db", "1")), now: stack(service("db", "1")),
+			applied: stack(one, service("db", "1")), spec: stack(service("db", "1")),
 			want: []string{"db: apply Deployment shop-db", "prune Deployment shop-web of web"},
 		},
 		"and its workload has gone": {
-			before: stack(one, service("db", "1")), now: stack(service("db", "1")),
-			deeds: []deed{gone("Deployment", "shop-web")},
-			want:  []string{"db: apply Deployment shop-db", "prune ConfigMap " + filesOf(one) + " of web"},
+			applied: stack(one, service("db", "1")), spec: stack(service("db", "1")),
+			mutations: []mutation{deleteChild("Deployment", "shop-web")},
+			want:      []string{"db: apply Deployment shop-db", "prune ConfigMap " + configMapName(one) + " of web"},
 		},
 		"another name, and the workload of the old one is there": {
-			before: stack(one), now: stack(service("web", "1", reading("one"), called("front"))),
+			applied: stack(one), spec: stack(service("web", "1", withConfigFile("one"), withResourceName("front"))),
 			want: []string{
-				"web: apply Deployment front, ConfigMap " + filesOf(service("web", "1", reading("one"), called("front"))),
+				"web: apply Deployment front, ConfigMap " + configMapName(service("web", "1", withConfigFile("one"), withResourceName("front"))),
 				"keep web: Deployment shop-web stays until Deployment front, which replaces it, is ready",
 			},
 		},
 		"a job at work reads them": {
-			before: stack(run), now: stack(job("migrate", "1")),
-			deeds: []deed{to("shop-migrate", atWork)},
-			want:  []string{"migrate: remove " + nameOf(workloadOf(run)) + "; wait for the end of " + nameOf(workloadOf(run))},
+			applied: stack(run), spec: stack(job("migrate", "1")),
+			mutations: []mutation{mutateChild("shop-migrate", jobRunning)},
+			want:      []string{"migrate: remove " + describeID(workloadOf(run)) + "; wait for the end of " + describeID(workloadOf(run))},
 		},
 	})
 }
 
 func workloadOf(c appsapi.Component) desired.ID {
-	return desired.For(shop, stack(c), desired.Known{})[0].Workload
+	return desired.Build(shop, stack(c), desired.ClusterState{})[0].Workload
 }

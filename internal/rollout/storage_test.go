@@ -15,15 +15,15 @@ import (
 )
 
 // database is a component with one volume of a size.
-func database(size string, changes ...change) appsapi.Component {
+func database(size string, changes ...componentOption) appsapi.Component {
 	c := appsapi.Component{Name: "db", Stateful: &appsapi.StatefulComponent{
 		Storage: []appsapi.StorageSpec{{Name: "data", MountPath: "/data", Size: resource.MustParse(size)}}}}
 	c.Stateful.Image = "db:1"
-	return changed(c, changes)
+	return withOptions(c, changes)
 }
 
-// claimOf is the claim of the first pod: what it asks for, and what it has.
-func claimOf(asks, has string, changes ...func(*corev1.PersistentVolumeClaim)) desired.Kept {
+// boundClaim is the claim of the first pod: what it asks for, and what it has.
+func boundClaim(requested, capacity string, changes ...func(*corev1.PersistentVolumeClaim)) desired.RetainedObject {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data-shop-db-0", Labels: map[string]string{
 			"app.kubernetes.io/name": "stateful", "app.kubernetes.io/instance": "shop", "app.kubernetes.io/component": "db", "app.kubernetes.io/part-of": "shop",
@@ -31,20 +31,20 @@ func claimOf(asks, has string, changes ...func(*corev1.PersistentVolumeClaim)) d
 			"apps.holdfast.dev/workload": "statefulset-shop-db"}},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: new("standard"),
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(asks)}}},
-		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(has)}},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(requested)}}},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(capacity)}},
 	}
 	for _, f := range changes {
 		f(claim)
 	}
-	return desired.Kept{ID: desired.ID{Kind: desired.KindClaim, Name: claim.Name}, Object: claim, Claim: claim}
+	return desired.RetainedObject{ID: desired.ID{Kind: desired.KindClaim, Name: claim.Name}, Object: claim, Claim: claim}
 }
 
-func ofClass(name string) change {
+func withStorageClass(name string) componentOption {
 	return func(c *appsapi.Component) { c.Stateful.Storage[0].ClassName = &name }
 }
 
-func TestStorage(t *testing.T) {
+func TestPlanStorage(t *testing.T) {
 	infeasible := func(c *corev1.PersistentVolumeClaim) {
 		c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: corev1.PersistentVolumeClaimNodeResizeInfeasible}
 	}
@@ -52,63 +52,63 @@ func TestStorage(t *testing.T) {
 		c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
 	}
 	lost := func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }
-	leaving := func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &noon }
+	deleting := func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &noon }
 	cases := map[string]struct {
-		made, now appsapi.Component // what the set was made for, and what the spec says
-		claim     desired.Kept
-		grow      string
-		renew     bool
-		reason    string
-		says      string
+		applied, now appsapi.Component // what the set was made for, and what the spec says
+		claim        desired.RetainedObject
+		resize       string
+		recreate     bool
+		reason       string
+		message      string
 	}{
-		"as it is":                       {made: database("1Gi"), now: database("1Gi"), claim: claimOf("1Gi", "1Gi")},
-		"in other words":                 {made: database("1Gi"), now: database("1024Mi"), claim: claimOf("1Gi", "1Gi")},
-		"more was given than asked for":  {made: database("1Gi"), now: database("1Gi"), claim: claimOf("1Gi", "4Gi")},
-		"more":                           {made: database("1Gi"), now: database("2Gi"), claim: claimOf("1Gi", "1Gi"), grow: "2Gi", reason: "StorageResizing", says: "grows from 1Gi to 2Gi"},
-		"more, and it was asked for":     {made: database("1Gi"), now: database("2Gi"), claim: claimOf("2Gi", "1Gi"), renew: true, reason: "StorageResizing"},
-		"more, and it is there":          {made: database("1Gi"), now: database("2Gi"), claim: claimOf("2Gi", "2Gi"), renew: true},
-		"more, and the set knows":        {made: database("2Gi"), now: database("2Gi"), claim: claimOf("2Gi", "1Gi"), reason: "StorageResizing"},
-		"not as much as before":          {made: database("1Gi"), now: database("4Gi"), claim: claimOf("8Gi", "1Gi"), grow: "4Gi", reason: "StorageResizing"},
-		"back to what it has":            {made: database("1Gi"), now: database("1Gi"), claim: claimOf("8Gi", "1Gi"), reason: "StorageRefused", says: `Set the size of storage "data" to more than 1Gi`},
-		"less":                           {made: database("2Gi"), now: database("1Gi"), claim: claimOf("2Gi", "2Gi"), reason: "StorageRefused", says: "cannot shrink to 1Gi"},
-		"more than there is":             {made: database("8Gi"), now: database("8Gi"), claim: claimOf("8Gi", "1Gi", infeasible), reason: "StorageRefused", says: "cannot make PersistentVolumeClaim shop/data-shop-db-0 as large as 8Gi"},
-		"another class":                  {made: database("1Gi"), now: database("2Gi", ofClass("fast")), claim: claimOf("1Gi", "1Gi"), reason: "StorageRefused", says: `made by StorageClass "standard" and cannot move to "fast"`},
-		"the class said":                 {made: database("1Gi", ofClass("standard")), now: database("1Gi", ofClass("standard")), claim: claimOf("1Gi", "1Gi")},
-		"the class no longer said":       {made: database("1Gi", ofClass("standard")), now: database("1Gi"), claim: claimOf("1Gi", "1Gi"), renew: true},
-		"another class, without volume":  {made: database("1Gi", ofClass("typo")), now: database("1Gi", ofClass("fast")), claim: claimOf("1Gi", "0", unbound), renew: true, reason: "StorageRefused", says: "Nothing is on it"},
-		"no volume yet":                  {made: database("1Gi"), now: database("1Gi"), claim: claimOf("1Gi", "0", unbound)},
-		"the volume is gone":             {made: database("1Gi"), now: database("1Gi"), claim: claimOf("1Gi", "1Gi", lost), reason: "DataConflict", says: "is gone"},
-		"the claim goes":                 {made: database("1Gi"), now: database("2Gi"), claim: claimOf("1Gi", "1Gi", leaving), reason: "DataConflict", says: "is being deleted"},
-		"another access mode":            {made: database("1Gi"), now: database("1Gi", func(c *appsapi.Component) { c.Stateful.Storage[0].AccessMode = corev1.ReadWriteMany }), claim: claimOf("1Gi", "1Gi"), reason: "StorageRefused", says: "was made with the access mode ReadWriteOnce"},
-		"another volume":                 {made: database("1Gi"), now: database("1Gi", func(c *appsapi.Component) { c.Stateful.Storage[0].Name = "other" }), claim: claimOf("1Gi", "1Gi"), reason: "StorageRefused", says: "have the volumes [data]"},
-		"more, while pods are replaced":  {made: database("1Gi"), now: database("2Gi", func(c *appsapi.Component) { c.Stateful.Image = "db:2" }), claim: claimOf("2Gi", "2Gi")},
-		"nothing, for none of its pods":  {made: database("1Gi"), now: database("2Gi", func(c *appsapi.Component) { c.Stateful.Replicas = new(int32(0)) }), claim: claimOf("1Gi", "1Gi"), renew: true},
-		"of a pod that it has no longer": {made: database("1Gi"), now: database("1Gi", func(c *appsapi.Component) { c.Stateful.Replicas = new(int32(0)) }), claim: claimOf("2Gi", "2Gi")},
+		"as it is":                       {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "1Gi")},
+		"in other words":                 {applied: database("1Gi"), now: database("1024Mi"), claim: boundClaim("1Gi", "1Gi")},
+		"more was given than asked for":  {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "4Gi")},
+		"more":                           {applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("1Gi", "1Gi"), resize: "2Gi", reason: "StorageResizing", message: "grows from 1Gi to 2Gi"},
+		"more, and it was asked for":     {applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("2Gi", "1Gi"), recreate: true, reason: "StorageResizing"},
+		"more, and it is there":          {applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("2Gi", "2Gi"), recreate: true},
+		"more, and the set knows":        {applied: database("2Gi"), now: database("2Gi"), claim: boundClaim("2Gi", "1Gi"), reason: "StorageResizing"},
+		"not as much as before":          {applied: database("1Gi"), now: database("4Gi"), claim: boundClaim("8Gi", "1Gi"), resize: "4Gi", reason: "StorageResizing"},
+		"back to what it has":            {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("8Gi", "1Gi"), reason: "StorageRefused", message: `Set the size of storage "data" to more than 1Gi`},
+		"less":                           {applied: database("2Gi"), now: database("1Gi"), claim: boundClaim("2Gi", "2Gi"), reason: "StorageRefused", message: "cannot shrink to 1Gi"},
+		"more than there is":             {applied: database("8Gi"), now: database("8Gi"), claim: boundClaim("8Gi", "1Gi", infeasible), reason: "StorageRefused", message: "cannot make PersistentVolumeClaim shop/data-shop-db-0 as large as 8Gi"},
+		"another class":                  {applied: database("1Gi"), now: database("2Gi", withStorageClass("fast")), claim: boundClaim("1Gi", "1Gi"), reason: "StorageRefused", message: `made by StorageClass "standard" and cannot move to "fast"`},
+		"the class said":                 {applied: database("1Gi", withStorageClass("standard")), now: database("1Gi", withStorageClass("standard")), claim: boundClaim("1Gi", "1Gi")},
+		"the class no longer said":       {applied: database("1Gi", withStorageClass("standard")), now: database("1Gi"), claim: boundClaim("1Gi", "1Gi"), recreate: true},
+		"another class, without volume":  {applied: database("1Gi", withStorageClass("typo")), now: database("1Gi", withStorageClass("fast")), claim: boundClaim("1Gi", "0", unbound), recreate: true, reason: "StorageRefused", message: "Nothing is on it"},
+		"no volume yet":                  {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "0", unbound)},
+		"the volume is gone":             {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "1Gi", lost), reason: "DataConflict", message: "is gone"},
+		"the claim goes":                 {applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("1Gi", "1Gi", deleting), reason: "DataConflict", message: "is being deleted"},
+		"another access mode":            {applied: database("1Gi"), now: database("1Gi", func(c *appsapi.Component) { c.Stateful.Storage[0].AccessMode = corev1.ReadWriteMany }), claim: boundClaim("1Gi", "1Gi"), reason: "StorageRefused", message: "was made with the access mode ReadWriteOnce"},
+		"another volume":                 {applied: database("1Gi"), now: database("1Gi", func(c *appsapi.Component) { c.Stateful.Storage[0].Name = "other" }), claim: boundClaim("1Gi", "1Gi"), reason: "StorageRefused", message: "have the volumes [data]"},
+		"more, while pods are replaced":  {applied: database("1Gi"), now: database("2Gi", func(c *appsapi.Component) { c.Stateful.Image = "db:2" }), claim: boundClaim("2Gi", "2Gi")},
+		"nothing, for none of its pods":  {applied: database("1Gi"), now: database("2Gi", func(c *appsapi.Component) { c.Stateful.Replicas = new(int32(0)) }), claim: boundClaim("1Gi", "1Gi"), recreate: true},
+		"of a pod that it has no longer": {applied: database("1Gi"), now: database("1Gi", func(c *appsapi.Component) { c.Stateful.Replicas = new(int32(0)) }), claim: boundClaim("2Gi", "2Gi")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			kept := []desired.Kept{tc.claim}
-			set := applied(desired.For(shop, stack(tc.made), desired.Known{Kept: kept})[0].Children[0], nil).(*appsv1.StatefulSet)
-			plan, err := For(Input{Owner: shop, Components: desired.For(shop, stack(tc.now), desired.Known{Kept: kept}), Kept: kept, Seen: Seen{
+			retained := []desired.RetainedObject{tc.claim}
+			set := appliedChild(desired.Build(shop, stack(tc.applied), desired.ClusterState{Retained: retained})[0].Children[0], nil).(*appsv1.StatefulSet)
+			plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, stack(tc.now), desired.ClusterState{Retained: retained}), Retained: retained, Observed: Observed{
 				{Kind: desired.KindStatefulSet, Name: set.Name}: set}})
 			must(err)
 			d := plan.Steps[0].Data
 			grow := ""
-			for _, g := range d.Grow {
+			for _, g := range d.ResizeClaims {
 				grow += g.Size.String()
 			}
-			if grow != tc.grow || d.Renew != tc.renew {
-				t.Errorf("grow to %q, made anew: %v; want %q and %v", grow, d.Renew, tc.grow, tc.renew)
+			if grow != tc.resize || d.RecreateStatefulSet != tc.recreate {
+				t.Errorf("grow to %q, made anew: %v; want %q and %v", grow, d.RecreateStatefulSet, tc.resize, tc.recreate)
 			}
-			verdict := health.Verdict{}
-			if d.Verdict != nil {
-				verdict = *d.Verdict
+			verdict := health.Result{}
+			if d.Health != nil {
+				verdict = *d.Health
 			}
-			if verdict.Reason != tc.reason || !strings.Contains(verdict.Message, tc.says) {
-				t.Errorf("got %s: %s, want %s: %s", verdict.Reason, verdict.Message, tc.reason, tc.says)
+			if verdict.Reason != tc.reason || !strings.Contains(verdict.Message, tc.message) {
+				t.Errorf("got %s: %s, want %s: %s", verdict.Reason, verdict.Message, tc.reason, tc.message)
 			}
-			if len(d.Label) > 0 {
-				t.Errorf("labels %v", d.Label)
+			if len(d.Relabel) > 0 {
+				t.Errorf("labels %v", d.Relabel)
 			}
 		})
 	}

@@ -16,17 +16,17 @@ import (
 // world is an application of the property test: what its spec says and what lives.
 type world struct {
 	*rand.Rand
-	maker
-	parts   []part
-	index   map[string]int // of parts
-	spec    []desired.Component
-	wanted  map[desired.ID]bool
-	seen    Seen
-	ids     []desired.ID // of seen, in the order in which they came
-	records map[desired.ID]*record
-	keep    map[string]bool
-	serial  int
-	trace   func(format string, args ...any) // nil unless somebody wants to know
+	childFactory
+	testComponents []testComponent
+	index          map[string]int // of parts
+	spec           []desired.Component
+	desiredIDs     map[desired.ID]bool
+	observed       Observed
+	ids            []desired.ID // of seen, in the order in which they came
+	records        map[desired.ID]*record
+	protectedJobs  map[string]bool
+	serial         int
+	trace          func(format string, args ...any) // nil unless somebody wants to know
 }
 
 // record is what is known of a workload beside what the planner may see.
@@ -36,113 +36,113 @@ type record struct {
 }
 
 // address is where pods expect to find what they need.
-type address struct{ component, resource string }
+type address struct{ component, resourceName string }
 
-const maxParts = 30
+const maxComponents = 30
 
-func newWorld(seed uint64, m maker, trace func(string, ...any)) *world {
+func newWorld(seed uint64, factory childFactory, trace func(string, ...any)) *world {
 	w := &world{
-		Rand: rand.New(rand.NewPCG(seed, 0)), maker: m, trace: trace,
-		seen: Seen{}, records: map[desired.ID]*record{}, keep: map[string]bool{},
+		Rand: rand.New(rand.NewPCG(seed, 0)), childFactory: factory, trace: trace,
+		observed: Observed{}, records: map[desired.ID]*record{}, protectedJobs: map[string]bool{},
 	}
-	most := [...]int{3, 3, 5, 5, 8, 8, 12, maxParts}[w.IntN(8)] // small ones have more surprises
+	most := [...]int{3, 3, 5, 5, 8, 8, 12, maxComponents}[w.IntN(8)] // small ones have more surprises
 	for range 1 + w.IntN(most) {
-		w.addPart()
+		w.addComponent()
 	}
 	w.rebuild()
 	return w
 }
 
 func (w *world) rebuild() {
-	w.spec = w.components(w.parts)
-	w.index, w.wanted = make(map[string]int, len(w.parts)), make(map[desired.ID]bool, 2*len(w.parts))
+	w.spec = w.components(w.testComponents)
+	w.index, w.desiredIDs = make(map[string]int, len(w.testComponents)), make(map[desired.ID]bool, 2*len(w.testComponents))
 	for i, c := range w.spec {
 		w.index[c.Name] = i
-		if c.JobSpec != "" && w.parts[i].version%2 == 0 {
-			w.keep[c.JobSpec] = true
+		if c.JobSpecHash != "" && w.testComponents[i].version%2 == 0 {
+			w.protectedJobs[c.JobSpecHash] = true
 		}
 		for _, child := range c.Children {
-			w.wanted[child.ID] = true
+			w.desiredIDs[child.ID] = true
 		}
 	}
 }
 
-func (w *world) part(name string) *part {
+func (w *world) component(name string) *testComponent {
 	if i, ok := w.index[name]; ok {
-		return &w.parts[i]
+		return &w.testComponents[i]
 	}
 	return nil
 }
 
-func (w *world) next() int { w.serial++; return w.serial }
+func (w *world) nextSerial() int { w.serial++; return w.serial }
 
-func (w *world) tell(format string, args ...any) {
+func (w *world) tracef(format string, args ...any) {
 	if w.trace != nil {
 		w.trace(format, args...)
 	}
 }
 
-// may is true in one of so many cases.
-func (w *world) may(oneIn int) bool { return w.IntN(oneIn) == 0 }
+// oneIn is true in one of so many cases.
+func (w *world) oneIn(n int) bool { return w.IntN(n) == 0 }
 
-// happen does something to a child that lives.
-func (w *world) happen() {
-	if w.may(40) {
-		w.squat()
+// randomEvent does something to a child that lives.
+func (w *world) randomEvent() {
+	if w.oneIn(40) {
+		w.createForeignObject()
 	}
 	if len(w.ids) == 0 {
 		return
 	}
 	id := w.ids[w.IntN(len(w.ids))]
-	live := w.seen[id]
+	live := w.observed[id]
 	switch {
 	case live.GetDeletionTimestamp() != nil:
-		if w.may(2) {
-			w.gone(id)
+		if w.oneIn(2) {
+			w.deleteObject(id)
 		}
 		return
-	case w.may(40):
-		w.gone(id)
+	case w.oneIn(40):
+		w.deleteObject(id)
 		return
-	case w.may(40) && metav1.GetControllerOfNoCopy(live) != nil && w.mine(live):
+	case w.oneIn(40) && metav1.GetControllerOfNoCopy(live) != nil && w.ownedOrUnreferenced(live):
 		live.SetOwnerReferences(nil)
-	case w.may(40) && w.mine(live) && id.Kind != desired.KindService:
+	case w.oneIn(40) && w.ownedOrUnreferenced(live) && id.Kind != desired.KindService:
 		live.GetAnnotations()[appsapi.AnnotationPrune] = appsapi.PruneDisabled
 	}
 	switch o := live.(type) {
 	case *appsv1.Deployment:
-		w.shake(id, o)
+		w.randomizeStatus(id, o)
 	case *batchv1.Job:
-		[]func(*batchv1.Job){complete, complete, failed, idle, atWork, atWork}[w.IntN(6)](o)
+		[]func(*batchv1.Job){jobComplete, jobComplete, jobFailed, jobStarting, jobRunning, jobRunning}[w.IntN(6)](o)
 	}
 }
 
-// squat puts an object of somebody else where a child shall be.
-func (w *world) squat() {
+// createForeignObject puts an object of somebody else where a child shall be.
+func (w *world) createForeignObject() {
 	c := w.spec[w.IntN(len(w.spec))]
 	id := c.Children[w.IntN(len(c.Children))].ID
-	if w.seen[id] != nil {
+	if w.observed[id] != nil {
 		return
 	}
-	live := bare(id)
-	theirs(live)
-	w.tell("squat %s", nameOf(id))
+	live := emptyObject(id)
+	ownedByOther(live)
+	w.tracef("squat %s", describeID(id))
 	w.add(id, live)
 }
 
-// shake gives the pods of a Deployment another state, which may be the best.
-func (w *world) shake(id desired.ID, d *appsv1.Deployment) {
+// randomizeStatus gives the pods of a Deployment another state, which may be the best.
+func (w *world) randomizeStatus(id desired.ID, d *appsv1.Deployment) {
 	r := w.records[id]
 	if r == nil {
 		return
 	}
-	if w.may(2) {
-		w.settle(id, d)
+	if w.oneIn(2) {
+		w.completeRollout(id, d)
 		return
 	}
 	want := *d.Spec.Replicas
 	s := &d.Status
-	if w.may(4) {
+	if w.oneIn(4) {
 		s.ReadyReplicas = w.Int32N(s.Replicas + 1)
 		s.AvailableReplicas = w.Int32N(s.ReadyReplicas + 1)
 		return // and the change was not seen
@@ -161,27 +161,27 @@ func (w *world) shake(id desired.ID, d *appsv1.Deployment) {
 	}
 }
 
-func (w *world) settle(id desired.ID, d *appsv1.Deployment) {
+func (w *world) completeRollout(id desired.ID, d *appsv1.Deployment) {
 	n := *d.Spec.Replicas
 	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
 	r := w.records[id]
 	r.pods = r.pods[len(r.pods)-1:]
 }
 
-// mine says whether an object is ours, or was before it lost its reference.
-func (w *world) mine(live Object) bool {
+// ownedOrUnreferenced says whether an object is ours, or was before it lost its reference.
+func (w *world) ownedOrUnreferenced(live Object) bool {
 	ref := metav1.GetControllerOfNoCopy(live)
 	return ref == nil || ref.UID == shop.UID
 }
 
 func (w *world) add(id desired.ID, live Object) {
-	w.seen[id] = live
+	w.observed[id] = live
 	w.ids = append(w.ids, id)
 }
 
-func (w *world) gone(id desired.ID) {
-	w.tell("gone %s", nameOf(id))
-	delete(w.seen, id)
+func (w *world) deleteObject(id desired.ID) {
+	w.tracef("gone %s", describeID(id))
+	delete(w.observed, id)
 	delete(w.records, id)
 	w.ids = slices.DeleteFunc(w.ids, func(o desired.ID) bool { return o == id })
 }
@@ -190,16 +190,16 @@ func (w *world) gone(id desired.ID) {
 func (w *world) execute(p Plan, writes int) {
 	failed := false
 	for _, s := range p.Steps {
-		i, refused := w.index[s.Component], false
+		i, rejected := w.index[s.Component], false
 		for _, a := range s.Apply {
 			if writes--; writes < 0 {
 				return
 			}
 			c := w.spec[i]
 			child := c.Children[slices.IndexFunc(c.Children, func(o desired.Child) bool { return o.ID == a.ID })]
-			refused = !w.applyChild(w.parts[i], child, a.HoldPods) || refused
+			rejected = !w.applyChild(w.testComponents[i], child, a.HoldPodTemplate) || rejected
 		}
-		if failed = failed || refused; refused {
+		if failed = failed || rejected; rejected {
 			continue
 		}
 		for _, id := range s.Remove {
@@ -222,9 +222,9 @@ func (w *world) execute(p Plan, writes int) {
 
 // applyChild does what package apply does: it refuses what is somebody else's, and what is
 // on its way out.
-func (w *world) applyChild(p part, child desired.Child, holdPods bool) bool {
-	live := w.seen[child.ID]
-	if live != nil && (!w.mine(live) || live.GetDeletionTimestamp() != nil) {
+func (w *world) applyChild(p testComponent, child desired.Child, holdPods bool) bool {
+	live := w.observed[child.ID]
+	if live != nil && (!w.ownedOrUnreferenced(live) || live.GetDeletionTimestamp() != nil) {
 		return false
 	}
 	now := w.apply(w, p, child, live, holdPods)
@@ -242,11 +242,11 @@ func (w *world) applyChild(p part, child desired.Child, holdPods bool) bool {
 	if live != nil && (holdPods || r.version == p.version || child.Kind == desired.KindJob) {
 		return true
 	}
-	w.tell("%s is now v%d of %s", nameOf(child.ID), p.version, p.name)
+	w.tracef("%s is now v%d of %s", describeID(child.ID), p.version, p.name)
 	r.version = p.version
 	var pod []address
-	for _, need := range p.needs {
-		pod = append(pod, address{need, w.part(need).resource})
+	for _, need := range p.dependencies {
+		pod = append(pod, address{need, w.component(need).resourceName})
 	}
 	if d, ok := now.(*appsv1.Deployment); ok {
 		d.Generation++
@@ -258,58 +258,58 @@ func (w *world) applyChild(p part, child desired.Child, holdPods bool) bool {
 }
 
 func (w *world) remove(id desired.ID) {
-	if w.may(2) {
-		w.gone(id)
+	if w.oneIn(2) {
+		w.deleteObject(id)
 		return
 	}
-	live := w.seen[id]
+	live := w.observed[id]
 	live.SetDeletionTimestamp(&noon)
 	live.SetFinalizers([]string{metav1.FinalizerDeleteDependents})
-	if w.may(2) {
+	if w.oneIn(2) {
 		live.SetFinalizers([]string{"example.com/theirs"})
 	}
 }
 
-// calm ends everything that keeps the application from being what its spec says.
-func (w *world) calm() {
-	for i := range w.parts {
-		w.parts[i].held = false
+// stopDisturbances ends everything that keeps the application from being what its spec says.
+func (w *world) stopDisturbances() {
+	for i := range w.testComponents {
+		w.testComponents[i].suspended = false
 	}
 	w.rebuild()
 	for _, id := range slices.Clone(w.ids) {
-		live := w.seen[id]
-		if !w.mine(live) {
-			w.gone(id)
+		live := w.observed[id]
+		if !w.ownedOrUnreferenced(live) {
+			w.deleteObject(id)
 			continue
 		}
-		live.SetOwnerReferences(ourReference)
+		live.SetOwnerReferences(ownerReferences)
 		delete(live.GetAnnotations(), appsapi.AnnotationPrune)
 	}
 }
 
-// heal makes everything well that lives.
-func (w *world) heal() {
+// makeHealthy makes everything well that lives.
+func (w *world) makeHealthy() {
 	for _, id := range slices.Clone(w.ids) {
-		live := w.seen[id]
+		live := w.observed[id]
 		if live.GetDeletionTimestamp() != nil {
-			w.gone(id)
+			w.deleteObject(id)
 			continue
 		}
 		switch o := live.(type) {
 		case *appsv1.Deployment:
-			w.settle(id, o)
+			w.completeRollout(id, o)
 		case *batchv1.Job:
-			if w.wanted[id] && ended(o, batchv1.JobFailed) {
-				w.gone(id) // somebody runs it again
+			if w.desiredIDs[id] && jobHasCondition(o, batchv1.JobFailed) {
+				w.deleteObject(id) // somebody runs it again
 				continue
 			}
-			if !ended(o, batchv1.JobFailed) {
-				complete(o)
+			if !jobHasCondition(o, batchv1.JobFailed) {
+				jobComplete(o)
 			}
 		}
 	}
 }
 
-func ended(j *batchv1.Job, how batchv1.JobConditionType) bool {
-	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == how && c.Status == corev1.ConditionTrue })
+func jobHasCondition(j *batchv1.Job, conditionType batchv1.JobConditionType) bool {
+	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == conditionType && c.Status == corev1.ConditionTrue })
 }

@@ -20,15 +20,15 @@ type Step string
 
 // The steps, in the order in which a rotation takes them.
 const (
-	Rest     Step = "Rest"
-	Remember Step = "Remember"
-	Both     Step = "Both"
-	Bind     Step = "Bind"
-	Await    Step = "Await"
-	One      Step = "One"
-	Forget   Step = "Forget"
-	// Turn lets the two stored passwords change places: the former one is wanted back.
-	Turn Step = "Turn"
+	Done           Step = "Rest"
+	StorePending   Step = "Remember"
+	AcceptBoth     Step = "Both"
+	UpdateBinding  Step = "Bind"
+	AwaitConsumers Step = "Await"
+	AcceptOne      Step = "One"
+	PromotePending Step = "Forget"
+	// SwapPasswords lets the two stored passwords change places: the former one is wanted back.
+	SwapPasswords Step = "Turn"
 )
 
 // Account is what is known of an account.
@@ -37,22 +37,22 @@ type Account struct {
 	Password string
 	// Pending is the one that it gets; "" while there is no rotation.
 	Pending string
-	// Opens and PendingOpens say which of them the server takes.
-	Opens, PendingOpens bool
-	// Wanted is the one that somebody has declared; "" when it is ours to choose.
-	Wanted string
+	// PasswordAccepted and PendingAccepted say which of them the server takes.
+	PasswordAccepted, PendingAccepted bool
+	// Declared is the one that somebody has declared; "" when it is ours to choose.
+	Declared string
 	// Due says that it is ours to choose, and that it is time for another one.
 	Due bool
-	// Told is the password that those who use the account are told; "" when there are none.
-	Told string
-	// Rolled says that nobody is left who was told another one.
-	Rolled bool
-	// OneOnly says that the server cannot take two passwords.
-	OneOnly bool
+	// Bound is the password that those who use the account are told; "" when there are none.
+	Bound string
+	// ConsumersRolledOut says that nobody is left who was told another one.
+	ConsumersRolledOut bool
+	// SinglePassword says that the server cannot take two passwords.
+	SinglePassword bool
 }
 
-// Final is the password that the account ends with.
-func (a Account) Final() string {
+// Target is the password that the account ends with.
+func (a Account) Target() string {
 	if a.Pending != "" {
 		return a.Pending
 	}
@@ -63,62 +63,62 @@ func (a Account) Final() string {
 func Next(a Account) Step {
 	switch {
 	case a.Pending == "":
-		return begin(a)
+		return nextIdle(a)
 	case a.Pending == a.Password:
-		return early(a)
-	case a.Wanted == a.Password && a.Opens:
-		return Turn
-	case a.Told == "" || a.OneOnly:
-		return atOnce(a)
-	case a.Told != a.Pending && a.Opens && a.PendingOpens:
-		return Bind
-	case a.Told != a.Pending, !a.PendingOpens:
-		return Both
-	case !a.Rolled:
-		return Await
-	case a.Opens:
-		return One
+		return nextStoredEarly(a)
+	case a.Declared == a.Password && a.PasswordAccepted:
+		return SwapPasswords
+	case a.Bound == "" || a.SinglePassword:
+		return nextDirect(a)
+	case a.Bound != a.Pending && a.PasswordAccepted && a.PendingAccepted:
+		return UpdateBinding
+	case a.Bound != a.Pending, !a.PendingAccepted:
+		return AcceptBoth
+	case !a.ConsumersRolledOut:
+		return AwaitConsumers
+	case a.PasswordAccepted:
+		return AcceptOne
 	}
-	return Forget
+	return PromotePending
 }
 
-// early is for an account whose new password was stored in the place of the old one, by somebody who wanted to help.
+// nextStoredEarly is for an account whose new password was stored in the place of the old one, by somebody who wanted to help.
 // Which one those know who were told neither, and whether the server still takes it, nothing says any more. So they
 // are told and waited for as ever, and Forget makes sure that there is one.
-func early(a Account) Step {
+func nextStoredEarly(a Account) Step {
 	switch {
-	case !a.PendingOpens:
-		return One
-	case a.Told != "" && a.Told != a.Pending:
-		return Bind
-	case a.Told != "" && !a.Rolled && !a.OneOnly:
-		return Await
+	case !a.PendingAccepted:
+		return AcceptOne
+	case a.Bound != "" && a.Bound != a.Pending:
+		return UpdateBinding
+	case a.Bound != "" && !a.ConsumersRolledOut && !a.SinglePassword:
+		return AwaitConsumers
 	}
-	return Forget
+	return PromotePending
 }
 
-// begin is for an account that is at rest, or is to be.
-func begin(a Account) Step {
+// nextIdle is for an account that is at rest, or is to be.
+func nextIdle(a Account) Step {
 	switch {
-	case !a.Opens:
-		return One // somebody has changed it behind our back
-	case a.Told != "" && a.Told != a.Password:
-		return Bind
-	case a.Due, a.Wanted != "" && a.Wanted != a.Password:
-		return Remember
+	case !a.PasswordAccepted:
+		return AcceptOne // somebody has changed it behind our back
+	case a.Bound != "" && a.Bound != a.Password:
+		return UpdateBinding
+	case a.Due, a.Declared != "" && a.Declared != a.Password:
+		return StorePending
 	}
-	return Rest
+	return Done
 }
 
-// atOnce is the way where nobody has to be told, since what is stored opens the database before
+// nextDirect is the way where nobody has to be told, since what is stored opens the database before
 // and after. A server that takes one password alone leaves no other: those who use it are cut off
 // until they have rolled.
-func atOnce(a Account) Step {
+func nextDirect(a Account) Step {
 	switch {
-	case a.Opens || !a.PendingOpens:
-		return One
-	case a.Told != "" && a.Told != a.Pending:
-		return Bind
+	case a.PasswordAccepted || !a.PendingAccepted:
+		return AcceptOne
+	case a.Bound != "" && a.Bound != a.Pending:
+		return UpdateBinding
 	}
-	return Forget
+	return PromotePending
 }

@@ -10,58 +10,58 @@ import (
 // world is a server, what is stored, and those who log in. Whoever goes on after a crash sees
 // nothing else.
 type world struct {
-	server           []string // the passwords that it takes
-	password         string
-	pending          string
-	wanted           string
-	due              bool
-	told             string
-	clients          []string // the password that each was started with
-	oneOnly, unbound bool
-	made             int
+	server                  []string // the passwords that it takes
+	password                string
+	pending                 string
+	declared                string
+	due                     bool
+	bound                   string
+	clients                 []string // the password that each was started with
+	singlePassword, unbound bool
+	generated               int
 }
 
 func (w *world) account() Account {
 	a := Account{
-		Password: w.password, Pending: w.pending, Wanted: w.wanted, Due: w.due, OneOnly: w.oneOnly,
-		Opens: slices.Contains(w.server, w.password), PendingOpens: w.pending != "" && slices.Contains(w.server, w.pending),
+		Password: w.password, Pending: w.pending, Declared: w.declared, Due: w.due, SinglePassword: w.singlePassword,
+		PasswordAccepted: slices.Contains(w.server, w.password), PendingAccepted: w.pending != "" && slices.Contains(w.server, w.pending),
 	}
 	if !w.unbound {
-		a.Told, a.Rolled = w.told, !slices.ContainsFunc(w.clients, func(c string) bool { return c != w.told })
+		a.Bound, a.ConsumersRolledOut = w.bound, !slices.ContainsFunc(w.clients, func(c string) bool { return c != w.bound })
 	}
 	return a
 }
 
-// do is one step; every one of them is one write.
-func (w *world) do(s Step) {
+// apply is one step; every one of them is one write.
+func (w *world) apply(s Step) {
 	switch s {
-	case Remember:
-		if w.pending = w.wanted; w.pending == "" {
-			w.made++
-			w.pending = fmt.Sprintf("generated %d", w.made)
+	case StorePending:
+		if w.pending = w.declared; w.pending == "" {
+			w.generated++
+			w.pending = fmt.Sprintf("generated %d", w.generated)
 		}
 		w.due = false
-	case Both:
+	case AcceptBoth:
 		w.server = []string{w.password, w.pending}
-	case Bind:
-		w.told = w.account().Final()
-	case One:
-		w.server = []string{w.account().Final()}
-	case Forget:
+	case UpdateBinding:
+		w.bound = w.account().Target()
+	case AcceptOne:
+		w.server = []string{w.account().Target()}
+	case PromotePending:
 		if w.password == w.pending {
 			w.server = []string{w.pending}
 		}
 		w.password, w.pending = w.pending, ""
-	case Turn:
+	case SwapPasswords:
 		w.password, w.pending = w.pending, w.password
-	case Rest, Await:
+	case Done, AwaitConsumers:
 	}
 }
 
-// roll starts one client anew.
-func (w *world) roll() {
-	if i := slices.IndexFunc(w.clients, func(c string) bool { return c != w.told }); i >= 0 {
-		w.clients[i] = w.told
+// rollOneConsumer starts one client anew.
+func (w *world) rollOneConsumer() {
+	if i := slices.IndexFunc(w.clients, func(c string) bool { return c != w.bound }); i >= 0 {
+		w.clients[i] = w.bound
 	}
 }
 
@@ -70,11 +70,11 @@ func (w *world) check(t *testing.T, trace []Step) {
 	if !slices.Contains(w.server, w.password) && !slices.Contains(w.server, w.pending) {
 		t.Fatalf("%v: no stored password opens it: %+v", trace, w)
 	}
-	if len(w.server) > 2 || w.oneOnly && len(w.server) > 1 {
+	if len(w.server) > 2 || w.singlePassword && len(w.server) > 1 {
 		t.Fatalf("%v: the server has %v", trace, w.server)
 	}
 	for _, c := range w.clients {
-		if !w.oneOnly && !w.unbound && !slices.Contains(w.server, c) {
+		if !w.singlePassword && !w.unbound && !slices.Contains(w.server, c) {
 			t.Fatalf("%v: a client is cut off: %+v", trace, w)
 		}
 	}
@@ -82,50 +82,50 @@ func (w *world) check(t *testing.T, trace []Step) {
 
 // A client that was just told rolls when it likes, people change their minds when they like, and
 // nobody is ever cut off, nothing is ever locked, and it always ends with one password.
-func TestNobodyIsCutOff(t *testing.T) {
+func TestRandomRotationsKeepClientsConnected(t *testing.T) {
 	for seed := range uint64(20_000) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		w := &world{server: []string{"first"}, password: "first", told: "first", oneOnly: r.IntN(5) == 0, unbound: r.IntN(4) == 0}
-		for range r.IntN(4) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		w := &world{server: []string{"first"}, password: "first", bound: "first", singlePassword: rng.IntN(5) == 0, unbound: rng.IntN(4) == 0}
+		for range rng.IntN(4) {
 			w.clients = append(w.clients, "first")
 		}
-		declared := r.IntN(2) == 0
+		declared := rng.IntN(2) == 0
 		if declared {
-			w.wanted = "first"
+			w.declared = "first"
 		}
 		var trace []Step
 		for i := range 400 {
-			if i < 40 && r.IntN(5) == 0 {
+			if i < 40 && rng.IntN(5) == 0 {
 				if w.due = !declared; declared {
-					w.wanted = fmt.Sprintf("declared %d", r.IntN(4))
+					w.declared = fmt.Sprintf("declared %d", rng.IntN(4))
 				}
 			}
-			if r.IntN(3) == 0 {
-				w.roll()
+			if rng.IntN(3) == 0 {
+				w.rollOneConsumer()
 			}
 			s := Next(w.account())
 			trace = append(trace, s)
-			w.do(s)
+			w.apply(s)
 			w.check(t, trace)
 		}
-		if s := Next(w.account()); s != Rest {
+		if s := Next(w.account()); s != Done {
 			t.Fatalf("seed %d does not end: %v, %+v", seed, trace[len(trace)-10:], w)
 		}
-		if want := w.account().Final(); len(w.server) != 1 || w.server[0] != want || declared && want != w.wanted || !w.unbound && w.told != want {
+		if want := w.account().Target(); len(w.server) != 1 || w.server[0] != want || declared && want != w.declared || !w.unbound && w.bound != want {
 			t.Fatalf("seed %d ends with %+v", seed, w)
 		}
 	}
 }
 
 // Somebody who changes the password in the server is put right: the stored one counts.
-func TestStoredPasswordCounts(t *testing.T) {
+func TestStoredPasswordOverridesServer(t *testing.T) {
 	for _, pending := range []string{"", "next"} {
-		w := &world{server: []string{"by hand"}, password: "stored", pending: pending, told: "stored", clients: []string{"stored"}}
+		w := &world{server: []string{"by hand"}, password: "stored", pending: pending, bound: "stored", clients: []string{"stored"}}
 		for range 20 {
-			w.do(Next(w.account()))
-			w.roll()
+			w.apply(Next(w.account()))
+			w.rollOneConsumer()
 		}
-		if want := w.account().Final(); Next(w.account()) != Rest || !slices.Equal(w.server, []string{want}) || w.told != want {
+		if want := w.account().Target(); Next(w.account()) != Done || !slices.Equal(w.server, []string{want}) || w.bound != want {
 			t.Errorf("with pending %q it ends with %+v", pending, w)
 		}
 	}
@@ -133,38 +133,38 @@ func TestStoredPasswordCounts(t *testing.T) {
 
 // Somebody who stores the new password in the place of the old one, while both open, keeps nobody from rolling and
 // nothing from ending.
-func TestStoredEarly(t *testing.T) {
-	for _, wanted := range []string{"", "new", "old"} {
-		w := &world{server: []string{"old", "new"}, password: "new", pending: "new", wanted: wanted, told: "old", clients: []string{"old", "old"}}
+func TestNewPasswordStoredEarly(t *testing.T) {
+	for _, declared := range []string{"", "new", "old"} {
+		w := &world{server: []string{"old", "new"}, password: "new", pending: "new", declared: declared, bound: "old", clients: []string{"old", "old"}}
 		var trace []Step
 		for range 40 {
 			s := Next(w.account())
 			trace = append(trace, s)
-			w.do(s)
+			w.apply(s)
 			w.check(t, trace)
-			w.roll()
+			w.rollOneConsumer()
 		}
-		if want := w.account().Final(); Next(w.account()) != Rest || !slices.Equal(w.server, []string{want}) || wanted != "" && want != wanted {
-			t.Errorf("wanted %q: %v ends with %+v", wanted, trace, w)
+		if want := w.account().Target(); Next(w.account()) != Done || !slices.Equal(w.server, []string{want}) || declared != "" && want != declared {
+			t.Errorf("wanted %q: %v ends with %+v", declared, trace, w)
 		}
 	}
 }
 
-func TestSteps(t *testing.T) {
-	w := &world{server: []string{"a"}, password: "a", wanted: "b", told: "a", clients: []string{"a", "a"}}
+func TestStepOrder(t *testing.T) {
+	w := &world{server: []string{"a"}, password: "a", declared: "b", bound: "a", clients: []string{"a", "a"}}
 	var got []Step
 	for range 12 {
 		s := Next(w.account())
-		if s == Rest {
+		if s == Done {
 			break
 		}
 		if len(got) == 0 || got[len(got)-1] != s {
 			got = append(got, s)
 		}
-		w.do(s)
-		w.roll()
+		w.apply(s)
+		w.rollOneConsumer()
 	}
-	if want := []Step{Remember, Both, Bind, Await, One, Forget}; !slices.Equal(got, want) {
+	if want := []Step{StorePending, AcceptBoth, UpdateBinding, AwaitConsumers, AcceptOne, PromotePending}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -30,7 +30,7 @@ func ControlPlane(t testing.TB, o controlplane.Options) *controlplane.Plane {
 		t.Fatalf("start control plane: %v", err)
 	}
 	t.Cleanup(func() {
-		if plane.Keep = t.Failed(); plane.Keep {
+		if plane.KeepDir = t.Failed(); plane.KeepDir {
 			t.Logf("the logs of the control plane stay in %s/log", plane.Dir)
 		}
 		if err := plane.Stop(); err != nil {

@@ -20,93 +20,93 @@ type contender struct {
 	results.Contender
 	// prepare starts it. What it returns declares applications and returns when all of them
 	// are what was declared.
-	prepare func(s *stage) (bringUp func(from, to int))
-	// events says that it tells about each application what the operator tells.
-	events bool
+	prepare func(s *harness) (bringUp func(from, to int))
+	// writesEvents says that it tells about each application what the operator tells.
+	writesEvents bool
 	// user is whom the API server sees.
 	user string
-	// like has what the operator writes, which the children are held against; nil for who sends just that.
-	like *templates
+	// reference has what the operator writes, which the children are held against; nil for who sends just that.
+	reference *requestBodies
 }
 
 // bareApply is the limit: the writes of the operator, and nothing else.
-func bareApply(bodies *templates) contender {
+func bareApply(bodies *requestBodies) contender {
 	return contender{
-		Contender: results.Contender{ID: results.Bare, Name: "bare client-go, apply", About: "The same writes as Holdfast's, with nothing in between: no cache, no queue, no comparing."},
-		events:    true, user: operator.User,
-		prepare: func(s *stage) func(int, int) {
-			b := newBare(s, bodies)
+		Contender:    results.Contender{ID: results.BareContender, Name: "bare client-go, apply", About: "The same writes as Holdfast's, with nothing in between: no cache, no queue, no comparing."},
+		writesEvents: true, user: operator.User,
+		prepare: func(s *harness) func(int, int) {
+			b := newBareClient(s, bodies)
 			return func(from, to int) {
 				s.runBare(b, from, to)
-				s.waitAll(to) // the clock stops for all when a watch has seen that all are Ready
+				s.waitAllReady(to) // the clock stops for all when a watch has seen that all are Ready
 			}
 		},
 	}
 }
 
 // bareCreate is what those do who never look again.
-func bareCreate(bodies *templates) contender {
+func bareCreate(bodies *requestBodies) contender {
 	return contender{
 		Contender: results.Contender{ID: "C0", Name: "bare client-go, create", About: "Creates the children and writes a status once; its clock stops when all is answered, as it never says Ready."},
 		user:      operator.User,
-		prepare: func(s *stage) func(int, int) {
-			b := newBare(s, bodies)
-			b.creates = true
+		prepare: func(s *harness) func(int, int) {
+			b := newBareClient(s, bodies)
+			b.createOnly = true
 			return func(from, to int) { s.runBare(b, from, to) }
 		},
 	}
 }
 
-// ours is the operator.
-func ours() contender {
+// holdfastContender is the operator.
+func holdfastContender() contender {
 	return contender{
-		Contender: results.Contender{ID: "C1", Name: "Holdfast", About: "The operator of this repository, alone and so without leader election; otherwise with the flags and the environment it is installed with."},
-		events:    true, user: operator.User,
-		prepare: func(s *stage) func(int, int) {
-			env, _ := operator.Installed(s)
-			op := operator.Start(s, s.plane, operator.Options{Fast: true, Args: s.pprofArgs(), Env: env})
-			s.measured = op.Process
-			return s.declare
+		Contender:    results.Contender{ID: "C1", Name: "Holdfast", About: "The operator of this repository, alone and so without leader election; otherwise with the flags and the environment it is installed with."},
+		writesEvents: true, user: operator.User,
+		prepare: func(s *harness) func(int, int) {
+			env, _ := operator.ManifestSettings(s)
+			op := operator.Start(s, s.plane, operator.Options{NoRace: true, Args: s.pprofArgs(), Env: env})
+			s.measuredProcess = op.Process
+			return s.createAndWait
 		},
 	}
 }
 
-// declare creates applications and waits until all are Ready.
-func (s *stage) declare(from, to int) {
+// createAndWait creates applications and waits until all are Ready.
+func (s *harness) createAndWait(from, to int) {
 	s.createApps(from, to, func(*appsapi.AppService) {})
-	s.waitAll(to)
+	s.waitAllReady(to)
 }
 
-// peer is a program of somebody else, or one that we wrote as the literature teaches it.
-func peer(id, name, about string) contender {
-	p, err := peers.Named(name)
+// peerContender is a program of somebody else, or one that we wrote as the literature teaches it.
+func peerContender(id, name, about string) contender {
+	p, err := peers.ByName(name)
 	if err != nil {
 		panic(err) // a name in this file
 	}
 	return contender{
 		Contender: results.Contender{ID: id, Name: name, About: about}, user: p.User(),
-		prepare: func(s *stage) func(int, int) {
-			s.measured = p.Start(s, s.plane, workers)
+		prepare: func(s *harness) func(int, int) {
+			s.measuredProcess = p.Start(s, s.plane, workers)
 			if p.Kind.Kind == "AppService" {
-				return s.declare
+				return s.createAndWait
 			}
-			s.acquaint() // with the kind that it has just defined
+			s.restartControllerManager() // with the kind that it has just defined
 			list := &unstructured.UnstructuredList{}
 			list.SetGroupVersionKind(p.Kind.GroupVersion().WithKind(p.Kind.Kind + "List"))
-			s.subject = subject{
-				list: list, make: func(i int) client.Object {
+			s.kind = applicationKind{
+				list: list, newObject: func(i int) client.Object {
 					app := newApp(i)
 					return p.App(app.Namespace, app.Name, app.Spec.Image, int64(*app.Spec.Replicas))
 				},
-				ready: func(o client.Object) bool {
+				isReady: func(o client.Object) bool {
 					app, ok := o.(*unstructured.Unstructured)
 					return ok && p.Ready(app)
 				},
 			}
-			s.seen = s.watchReady()
+			s.readiness = s.watchReady()
 			return func(from, to int) {
-				s.createAll(from, to, func(client.Object) {})
-				s.waitAll(to)
+				s.createObjects(from, to, func(client.Object) {})
+				s.waitAllReady(to)
 			}
 		},
 	}
@@ -115,26 +115,26 @@ func peer(id, name, about string) contender {
 // allPeers are those that everything is compared with.
 func allPeers() []contender {
 	return []contender{
-		peer("C2", "sample", "The pattern of the sample-controller, written by us as the literature teaches it: typed informers, a workqueue, create what is missing, update what differs, status and an event on every pass."),
-		peer("C3", "kubebuilder", "The pattern of the kubebuilder book, written by us as it is taught: a finalizer, CreateOrUpdate for each child, status on every pass."),
-		peer("C4", "kro-stock", "kro v0.9.4 as it is released, with a ResourceGraphDefinition."),
-		peer("C4t", "kro-tuned", "The same with as many workers as Holdfast and a requeue of 100 ms instead of 3 s."),
-		peer("C4e", "kro-events", "The same, woken by events alone; what fails is then not tried again."),
-		peer("C5", "fluxssa", "The apply engine of Flux (fluxcd/pkg/ssa v0.78.0) with the least possible controller around it. Ready means applied: it waits for nothing."),
+		peerContender("C2", "sample", "The pattern of the sample-controller, written by us as the literature teaches it: typed informers, a workqueue, create what is missing, update what differs, status and an event on every pass."),
+		peerContender("C3", "kubebuilder", "The pattern of the kubebuilder book, written by us as it is taught: a finalizer, CreateOrUpdate for each child, status on every pass."),
+		peerContender("C4", "kro-stock", "kro v0.9.4 as it is released, with a ResourceGraphDefinition."),
+		peerContender("C4t", "kro-tuned", "The same with as many workers as Holdfast and a requeue of 100 ms instead of 3 s."),
+		peerContender("C4e", "kro-events", "The same, woken by events alone; what fails is then not tried again."),
+		peerContender("C5", "fluxssa", "The apply engine of Flux (fluxcd/pkg/ssa v0.78.0) with the least possible controller around it. Ready means applied: it waits for nothing."),
 	}
 }
 
-// measure brings up applications on a control plane of their own. With fsync etcd is as durable as
+// measureContender brings up applications on a control plane of their own. With fsync etcd is as durable as
 // in production; without, the disk of this machine is not measured.
-func measure(t *testing.T, c contender, n int, fsync bool) results.Sample {
-	s := newStage(t, controlplane.Options{Fsync: fsync})
+func measureContender(t *testing.T, c contender, n int, fsync bool) results.Sample {
+	s := newHarness(t, controlplane.Options{Fsync: fsync})
 	s.countCalls(c.user)
 	bringUp := c.prepare(s)
-	s.comeToRest() // who needs longer to prepare has given the control plane more time
-	calls, revision, etcd := s.calls(), s.revision(), s.etcdMB()
+	s.waitAllIdle() // who needs longer to prepare has given the control plane more time
+	calls, revision, etcd := s.calls(), s.etcdRevision(), s.etcdSizeMB()
 	before := s.usage()
 	var out results.Sample
-	s.profiled(c.ID, func() {
+	s.withProfile(c.ID, func() {
 		start := time.Now()
 		bringUp(0, n)
 		out.WallSeconds = time.Since(start).Seconds()
@@ -142,18 +142,18 @@ func measure(t *testing.T, c contender, n int, fsync bool) results.Sample {
 	if s.Failed() {
 		s.FailNow()
 	}
-	s.comeToRest() // the controller-manager may be behind, and the last events are on their way
+	s.waitAllIdle() // the controller-manager may be behind, and the last events are on their way
 	out.CPUSeconds = s.usage().since(before)
-	out.Calls, out.Revisions = s.calls()-calls, s.revision()-revision
-	out.EtcdMB = s.etcdMB() - etcd
-	s.deploymentsSeen(n)
-	s.check(c, n)
+	out.Calls, out.Revisions = s.calls()-calls, s.etcdRevision()-revision
+	out.EtcdMB = s.etcdSizeMB() - etcd
+	s.verifyDeploymentsObserved(n)
+	s.verify(c, n)
 	if s.Failed() {
 		s.FailNow() // who has not made everything was not measured
 	}
-	if s.measured != nil {
-		out.PeakRSSMB, _ = memory(t, s.measured.Pid())
-		s.must(s.measured.Stop(10 * time.Second))
+	if s.measuredProcess != nil {
+		out.PeakRSSMB, _ = residentMemory(t, s.measuredProcess.Pid())
+		s.must(s.measuredProcess.Stop(10 * time.Second))
 	}
 	return out
 }
@@ -161,31 +161,31 @@ func measure(t *testing.T, c contender, n int, fsync bool) results.Sample {
 // countRequests lets a contender bring up applications while every request is written down. The
 // first of the applications tells which of them were for it.
 func countRequests(t *testing.T, c contender, n int) (audit.Events, client.Object) {
-	s := newStage(t, controlplane.Options{Audit: true})
+	s := newHarness(t, controlplane.Options{Audit: true})
 	log, err := audit.Open(s.plane.AuditLog())
 	s.must(err)
 	bringUp := c.prepare(s)
-	time.Sleep(calm)
+	time.Sleep(settleTime)
 	from, err := log.Mark(t.Context(), s.plane.Config)
 	s.must(err)
 	bringUp(0, n)
-	time.Sleep(calm)
+	time.Sleep(settleTime)
 	all, err := log.Since(t.Context(), s.plane.Config, from)
 	s.must(err)
-	s.check(c, n)
-	first := s.subject.make(0)
+	s.verify(c, n)
+	first := s.kind.newObject(0)
 	s.must(s.Get(t.Context(), client.ObjectKeyFromObject(first), first))
 	return all.By(c.user), first
 }
 
-// check shows that nothing is compared that is not the same.
-func (s *stage) check(c contender, n int) {
+// verify shows that nothing is compared that is not the same.
+func (s *harness) verify(c contender, n int) {
 	s.Helper()
-	s.children(n)
-	if c.like != nil {
-		s.alike(c.like)
+	s.verifyChildren(n)
+	if c.reference != nil {
+		s.verifySameChildren(c.reference)
 	}
-	if c.events {
-		s.told(n)
+	if c.writesEvents {
+		s.verifyEvents(n)
 	}
 }

@@ -7,37 +7,37 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// atOnce is how many AppServices are created before all of them have to be Ready.
-const atOnce = 1000
+// batchSize is how many AppServices are created before all of them have to be Ready.
+const batchSize = 1000
 
-// grow creates AppServices until there are so many.
-func (p *population) grow(size int) {
+// growTo creates AppServices until there are so many.
+func (p *population) growTo(size int) {
 	p.Helper()
 	for p.size < size {
-		p.growth = append(p.growth, p.step(min(p.size+atOnce, size)))
+		p.growthSteps = append(p.growthSteps, p.createBatch(min(p.size+batchSize, size)))
 	}
 }
 
-// step creates the next AppServices and says what these took.
-func (p *population) step(to int) results.Growth {
+// createBatch creates the next AppServices and says what these took.
+func (p *population) createBatch(to int) results.GrowthStep {
 	p.Helper()
-	p.makeNamespaces(p.size, to)
-	start, used := time.Now(), p.usage()
+	p.createNamespaces(p.size, to)
+	start, before := time.Now(), p.usage()
 	p.createApps(p.size, to, func(*appsapi.AppService) {})
-	p.waitAll(to)
+	p.waitAllReady(to)
 	took := time.Since(start)
-	p.rest() // what comes after the last is Ready belongs to this step
-	step := results.Growth{
+	p.waitIdle() // what comes after the last is Ready belongs to this step
+	step := results.GrowthStep{
 		From: p.size, To: to, Seconds: took.Seconds(),
-		CPUMillis: map[string]float64{}, RSSMB: map[string]float64{}, EtcdMB: p.etcdMB(),
+		CPUMillis: map[string]float64{}, RSSMB: map[string]float64{}, EtcdMB: p.etcdSizeMB(),
 	}
-	for name, seconds := range p.usage().since(used) {
+	for name, seconds := range p.usage().since(before) {
 		step.CPUMillis[name] = 1000 * seconds / float64(to-p.size)
 	}
 	for name, pid := range p.processes() {
-		_, step.RSSMB[name] = memory(p, pid)
+		_, step.RSSMB[name] = residentMemory(p, pid)
 	}
-	p.say("%d are Ready; each of the last %d took the API server %.1f ms and the operator %.1f", to, to-p.size, step.CPUMillis[apiServerCPU], step.CPUMillis[contenderCPU])
+	p.logProgress("%d are Ready; each of the last %d took the API server %.1f ms and the operator %.1f", to, to-p.size, step.CPUMillis[apiServerCPU], step.CPUMillis[contenderCPU])
 	p.size = to
 	return step
 }

@@ -15,48 +15,48 @@ import (
 // measureIdle looks at an operator that has nothing to do.
 func (p *population) measureIdle(d time.Duration) []results.Figure {
 	p.Helper()
-	p.rest()
-	objects, renewals := p.snapshot(), p.countLeases()
-	p.rest()
-	written := func() int { return p.revision() - int(renewals.Load()) }
-	requests, revision := p.asked(), written()
-	seconds, start := cpu(p, p.op.Pid()), time.Now()
-	p.say("idle for %s", d)
+	p.waitIdle()
+	objects, renewals := p.snapshot(), p.countLeaseWrites()
+	p.waitIdle()
+	revisionsWithoutLeases := func() int { return p.etcdRevision() - int(renewals.Load()) }
+	requests, revision := p.requestCounts(), revisionsWithoutLeases()
+	seconds, start := cpuSeconds(p, p.op.Pid()), time.Now()
+	p.logProgress("idle for %s", d)
 	for left := d; left > 0; left -= time.Minute {
 		time.Sleep(min(left, time.Minute))
 	}
 	took := time.Since(start).Seconds()
-	seconds = cpu(p, p.op.Pid()) - seconds
-	requests = p.asked().since(requests)
-	perMinute := 60 * float64(written()-revision) / time.Since(start).Seconds()
+	seconds = cpuSeconds(p, p.op.Pid()) - seconds
+	requests = p.requestCounts().since(requests)
+	perMinute := 60 * float64(revisionsWithoutLeases()-revision) / time.Since(start).Seconds()
 	changed := p.snapshot().changedSince(objects)
-	alone := p.withoutOperator(written)
+	baseline := p.revisionsWithoutOperator(revisionsWithoutLeases)
 	const must, goal = 20, 5 // mcore
-	during := fmt.Sprintf("%d at rest for %s", p.size, d)
+	label := fmt.Sprintf("%d at rest for %s", p.size, d)
 	return []results.Figure{
-		results.Figure{Row: "P5", Name: "reads", Got: float64(requests.reads), Note: during}.AtMost(0, 0),
-		results.Figure{Row: "P5", Name: "writes", Got: float64(requests.writes), Note: "no leader election"}.AtMost(0, 0),
-		{Row: "P5", Name: "watches", Got: float64(requests.watches), Note: "client-go ends each after 5 to 10 min and goes on where it was"},
-		results.Figure{Row: "P5", Name: "objects changed", Got: float64(len(changed)), Note: "of what the operator writes, and events"}.AtMost(0, 0),
-		{Row: "P5", Name: "etcd revisions per min", Got: perMinute, Note: fmt.Sprintf("Leases left out; %.3g without an operator", alone)},
-		results.Figure{Row: "P5", Name: "CPU", Got: 1000 * seconds / took, Unit: "mcore", Note: "counted in 10 ms"}.AtMost(must, goal),
+		results.Figure{Row: "P5", Name: "reads", Value: float64(requests.reads), Note: label}.WithBounds(0, 0),
+		results.Figure{Row: "P5", Name: "writes", Value: float64(requests.writes), Note: "no leader election"}.WithBounds(0, 0),
+		{Row: "P5", Name: "watches", Value: float64(requests.watches), Note: "client-go ends each after 5 to 10 min and goes on where it was"},
+		results.Figure{Row: "P5", Name: "objects changed", Value: float64(len(changed)), Note: "of what the operator writes, and events"}.WithBounds(0, 0),
+		{Row: "P5", Name: "etcd revisions per min", Value: perMinute, Note: fmt.Sprintf("Leases left out; %.3g without an operator", baseline)},
+		results.Figure{Row: "P5", Name: "CPU", Value: 1000 * seconds / took, Unit: "mcore", Note: "counted in 10 ms"}.WithBounds(must, goal),
 	}
 }
 
-// withoutOperator is how many revisions the control plane makes per minute by itself.
-func (p *population) withoutOperator(written func() int) float64 {
+// revisionsWithoutOperator is how many revisions the control plane makes per minute by itself.
+func (p *population) revisionsWithoutOperator(revisions func() int) float64 {
 	p.Helper()
 	p.must(p.op.Stop(10 * time.Second))
-	before, start := written(), time.Now()
+	before, start := revisions(), time.Now()
 	time.Sleep(30 * time.Second)
-	perMinute := 60 * float64(written()-before) / time.Since(start).Seconds()
+	perMinute := 60 * float64(revisions()-before) / time.Since(start).Seconds()
 	p.must(p.op.Start())
 	p.must(p.op.WaitReady(p.Context()))
 	return perMinute
 }
 
-// countLeases counts writes of Leases from now on.
-func (p *population) countLeases() *atomic.Int64 {
+// countLeaseWrites counts writes of Leases from now on.
+func (p *population) countLeaseWrites() *atomic.Int64 {
 	p.Helper()
 	var leases coordinationv1.LeaseList
 	p.must(p.List(p.Context(), &leases))

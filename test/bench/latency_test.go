@@ -27,50 +27,50 @@ import (
 // client-go there, in ms.
 var loads = []struct{ share, must, goal float64 }{{0.2, 50, 20}, {0.8, 200, 100}}
 
-// readyLatency is P3: POST of an AppService until a watch sees it Ready, beside bare
+// measureReadyLatency is P3: POST of an AppService until a watch sees it Ready, beside bare
 // client-go that makes the same writes and, like the operator, has to wait until the
 // controller-manager has seen the Deployment before it may say Ready.
-func readyLatency(t *testing.T, size liveSize) []results.Figure {
-	var bodies *templates
-	t.Run("counted", func(t *testing.T) { bodies = operatorBodies(t) })
+func measureReadyLatency(t *testing.T, size scenarioSize) []results.Figure {
+	var bodies *requestBodies
+	t.Run("counted", func(t *testing.T) { bodies = recordOperatorBodies(t) })
 	if bodies == nil {
 		t.Fatal("without the operator's requests there is nothing to compare with")
 	}
-	r := &race{size: size, bodies: bodies}
-	for try := 0; len(r.pairs) < size.pairs && try < 2*size.pairs; try++ {
-		order := []string{contenderOurs, contenderBare}
+	r := &latencyComparison{size: size, bodies: bodies}
+	for attempt := 0; len(r.pairs) < size.pairs && attempt < 2*size.pairs; attempt++ {
+		order := []string{contenderOperator, contenderBare}
 		if len(r.pairs)%2 == 1 {
 			slices.Reverse(order) // who comes later finds a warmer machine
 		}
-		p := pair{laps: map[string]lap{}}
-		for _, who := range order {
-			t.Run(fmt.Sprintf("try %d, %s", try+1, who), func(t *testing.T) { r.play(t, who, &p) })
+		p := pair{runs: map[string]contenderRun{}}
+		for _, contenderName := range order {
+			t.Run(fmt.Sprintf("try %d, %s", attempt+1, contenderName), func(t *testing.T) { r.run(t, contenderName, &p) })
 			if t.Failed() {
 				t.Fatal("nothing is compared that did not end complete")
 			}
 		}
-		if p.keptPace() {
+		if p.withinCapacity() {
 			r.pairs = append(r.pairs, p)
 			continue
 		}
-		t.Logf("does not count: the machine has become slower than the load (a burst gave %.1f apps/s, later %.1f)", p.saturation, p.slowest())
+		t.Logf("does not count: the machine has become slower than the load (a burst gave %.1f apps/s, later %.1f)", p.saturation, p.slowestBurst())
 		r.dropped = append(r.dropped, p)
 	}
 	return r.figures()
 }
 
 const (
-	contenderOurs = "ours"
-	contenderBare = "bare with a watch"
+	contenderOperator = "ours"
+	contenderBare     = "bare with a watch"
 )
 
-// overload is which part of a burst's rate a load may be before it is a queue that is measured.
-const overload = 0.9
+// maxLoadShare is which part of a burst's rate a load may be before it is a queue that is measured.
+const maxLoadShare = 0.9
 
-// race is the same load for two contenders.
-type race struct {
-	size    liveSize
-	bodies  *templates
+// latencyComparison is the same load for two contenders.
+type latencyComparison struct {
+	size    scenarioSize
+	bodies  *requestBodies
 	pairs   []pair
 	dropped []pair // that do not count
 }
@@ -79,143 +79,147 @@ type race struct {
 type pair struct {
 	// saturation is what the rates are shares of: what the first burst gave, or the last one of ours if that was less.
 	saturation float64
-	laps       map[string]lap
+	runs       map[string]contenderRun
 }
 
-// lap is what a contender did.
-type lap struct {
-	burst  float64     // apps/s
-	took   []latencies // by load
-	others results.Figure
+// contenderRun is what a contender did.
+type contenderRun struct {
+	burstRate float64     // apps/s
+	latencies []latencies // by load
+	external  results.Figure
 }
 
-// slowest is what the slower of the two bursts gave.
-func (p pair) slowest() float64 { return min(p.laps[contenderOurs].burst, p.laps[contenderBare].burst) }
+// slowestBurst is what the slower of the two bursts gave.
+func (p pair) slowestBurst() float64 {
+	return min(p.runs[contenderOperator].burstRate, p.runs[contenderBare].burstRate)
+}
 
-// keptPace says whether the loads were what they were meant to be for both. The pace of a machine that is shared
+// withinCapacity says whether the loads were what they were meant to be for both. The pace of a machine that is shared
 // changes within minutes; a rate that is beyond it tells for how long it was, and nothing about who serves it.
-func (p pair) keptPace() bool { return loads[len(loads)-1].share*p.saturation <= overload*p.slowest() }
+func (p pair) withinCapacity() bool {
+	return loads[len(loads)-1].share*p.saturation <= maxLoadShare*p.slowestBurst()
+}
 
-// play runs a contender on a fresh control plane, after a burst.
-func (r *race) play(t *testing.T, who string, p *pair) {
-	var s *stage
-	created := nobody
+// run runs a contender on a fresh control plane, after a burst.
+func (r *latencyComparison) run(t *testing.T, contenderName string, p *pair) {
+	var s *harness
+	created := noCallback
 	var group sync.WaitGroup
-	if who == contenderOurs {
-		s = liveStage(t)
+	if contenderName == contenderOperator {
+		s = newOperatorHarness(t)
 	} else {
-		s = newStage(t, controlplane.Options{})
+		s = newHarness(t, controlplane.Options{})
 		s.countCalls(operator.User) // at the same level of priority as the operator
-		b := newPatientBare(s, newBare(s, r.bodies))
+		b := newWatchingBareClient(s, newBareClient(s, r.bodies))
 		created = func(app *appsapi.AppService) { group.Go(func() { b.serve(s, app) }) }
 	}
-	burst := s.saturate(r.size.burst, created)
+	burst := s.measureBurstRate(r.size.burst, created)
 	if p.saturation == 0 {
 		p.saturation = burst
-		if who == contenderBare && len(r.pairs) > 0 {
-			p.saturation = min(burst, r.pairs[len(r.pairs)-1].laps[contenderOurs].burst)
+		if contenderName == contenderBare && len(r.pairs) > 0 {
+			p.saturation = min(burst, r.pairs[len(r.pairs)-1].runs[contenderOperator].burstRate)
 		}
 	}
-	took, others := s.underLoads(r.size, p.saturation, created)
+	latenciesByLoad, external := s.measureUnderLoads(r.size, p.saturation, created)
 	group.Wait()
-	others.Note = fmt.Sprintf("%s, pair %d", who, len(r.pairs)+1)
-	p.laps[who] = lap{burst, took, others}
+	external.Note = fmt.Sprintf("%s, pair %d", contenderName, len(r.pairs)+1)
+	p.runs[contenderName] = contenderRun{burst, latenciesByLoad, external}
 }
 
 // figures compare within pairs. Near saturation one second without a core makes a line that takes half a minute to
 // go away, and whoever has it has the worst hundredth of all pairs together: so the pair in the middle is what counts,
 // and all of them are told.
-func (r *race) figures() []results.Figure {
+func (r *latencyComparison) figures() []results.Figure {
 	if len(r.pairs) == 0 {
-		lost := race{size: r.size, pairs: r.dropped}
-		out := lost.figures()
+		discarded := latencyComparison{size: r.size, pairs: r.dropped}
+		out := discarded.figures()
 		for i := range out {
-			out[i] = out[i].TakeAgain("the machine became slower than the load each time")
+			out[i] = out[i].MarkRepeat("the machine became slower than the load each time")
 		}
 		return out
 	}
 	var saturations []float64
-	var others []results.Figure
+	var external []results.Figure
 	for _, p := range r.pairs {
 		saturations = append(saturations, p.saturation)
-		others = append(others, p.laps[contenderOurs].others, p.laps[contenderBare].others)
+		external = append(external, p.runs[contenderOperator].external, p.runs[contenderBare].external)
 	}
-	out := []results.Figure{{Row: "P3", Name: "saturation", Got: results.Median(saturations), Unit: "apps/s", Note: fmt.Sprintf(
+	out := []results.Figure{{Row: "P3", Name: "saturation", Value: results.Median(saturations), Unit: "apps/s", Note: fmt.Sprintf(
 		"of bursts of %d before each pair: %.1f; %d pairs do not count, as the machine became slower than the load", r.size.burst, saturations, len(r.dropped))}}
 	for i, load := range loads {
-		at := fmt.Sprintf(" at %.0f %% of it", 100*load.share)
-		ours, bare := r.took(contenderOurs, i), r.took(contenderBare, i)
-		out = append(out, slices.Concat(ours...).figures("P3", contenderOurs+at)...)
-		out = append(out, slices.Concat(bare...).figures("P3", contenderBare+at)...)
-		slowest, middle := added(ours, bare, 0.99), added(ours, bare, 0.50)
+		loadLabel := fmt.Sprintf(" at %.0f %% of it", 100*load.share)
+		ours, bare := r.latenciesAt(contenderOperator, i), r.latenciesAt(contenderBare, i)
+		out = append(out, slices.Concat(ours...).figures("P3", contenderOperator+loadLabel)...)
+		out = append(out, slices.Concat(bare...).figures("P3", contenderBare+loadLabel)...)
+		slowest, middle := latencyDifference(ours, bare, 0.99), latencyDifference(ours, bare, 0.50)
 		out = append(out, results.Figure{
-			Row: "P3", Name: "ours - " + contenderBare + ", p99" + at, Got: results.Median(slowest), Unit: "ms",
+			Row: "P3", Name: "ours - " + contenderBare + ", p99" + loadLabel, Value: results.Median(slowest), Unit: "ms",
 			Note: fmt.Sprintf("the median of these pairs: %.0f; p50 of them: %.0f", slowest, middle),
-		}.AtMost(load.must, load.goal).DisturbedBy(others...))
+		}.WithBounds(load.must, load.goal).DisturbedBy(external...))
 	}
-	return append(out, others...)
+	return append(out, external...)
 }
 
-// took are the latencies of a contender at a load, by pair.
-func (r *race) took(who string, load int) []latencies {
+// latenciesAt are the latencies of a contender at a load, by pair.
+func (r *latencyComparison) latenciesAt(contenderName string, load int) []latencies {
 	var out []latencies
 	for _, p := range r.pairs {
-		out = append(out, p.laps[who].took[load])
+		out = append(out, p.runs[contenderName].latencies[load])
 	}
 	return out
 }
 
-// added is by how much ours took longer in each pair, in ms.
-func added(ours, bare []latencies, share float64) []float64 {
+// latencyDifference is by how much ours took longer in each pair, in ms.
+func latencyDifference(ours, bare []latencies, share float64) []float64 {
 	var out []float64
 	for i := range ours {
-		out = append(out, ours[i].at(share)-bare[i].at(share))
+		out = append(out, ours[i].percentile(share)-bare[i].percentile(share))
 	}
 	return out
 }
 
-// saturate creates AppServices as fast as it goes and returns how many became Ready per
+// measureBurstRate creates AppServices as fast as it goes and returns how many became Ready per
 // second. They are the first ones of the stage.
-func (s *stage) saturate(n int, created func(*appsapi.AppService)) float64 {
+func (s *harness) measureBurstRate(n int, created func(*appsapi.AppService)) float64 {
 	s.Helper()
 	start := time.Now()
 	s.createApps(0, n, created)
-	s.waitAll(n)
+	s.waitAllReady(n)
 	perSecond := float64(n) / time.Since(start).Seconds()
 	s.Logf("a burst of %d: %.1f apps/s", n, perSecond)
-	time.Sleep(calm)
+	time.Sleep(settleTime)
 	return perSecond
 }
 
-// underLoads runs an open loop at each load after a burst.
-func (s *stage) underLoads(size liveSize, saturation float64, created func(*appsapi.AppService)) ([]latencies, results.Figure) {
+// measureUnderLoads runs an open loop at each load after a burst.
+func (s *harness) measureUnderLoads(size scenarioSize, saturation float64, created func(*appsapi.AppService)) ([]latencies, results.Figure) {
 	s.Helper()
 	var out []latencies
 	before, start, from := s.usage(), time.Now(), size.burst
 	for _, load := range loads {
 		rate := load.share * saturation
-		l := s.arrive(from, rate, size.loop/2, created)
-		from += arrivals(rate, size.loop/2)
-		s.Logf("%.1f apps/s for %s: %s", rate, size.loop/2, l)
+		l := s.createAtRate(from, rate, size.loadDuration/2, created)
+		from += arrivals(rate, size.loadDuration/2)
+		s.Logf("%.1f apps/s for %s: %s", rate, size.loadDuration/2, l)
 		out = append(out, l)
-		time.Sleep(calm)
+		time.Sleep(settleTime)
 	}
-	return out, s.others("P3", before, start)
+	return out, s.externalCPU("P3", before, start)
 }
 
-// patientBare is bare client-go with one watch: it says Ready when it is true.
-type patientBare struct {
-	*bare
+// watchingBareClient is bare client-go with one watch: it says Ready when it is true.
+type watchingBareClient struct {
+	*bareClient
 	events   chan<- *eventsv1.Event
 	mu       sync.Mutex
 	observed map[types.NamespacedName]chan struct{}
 }
 
-func newPatientBare(s *stage, b *bare) *patientBare {
-	p := &patientBare{bare: b, events: b.tells(s), observed: map[types.NamespacedName]chan struct{}{}}
+func newWatchingBareClient(s *harness, b *bareClient) *watchingBareClient {
+	p := &watchingBareClient{bareClient: b, events: b.startEventWriters(s), observed: map[types.NamespacedName]chan struct{}{}}
 	s.Cleanup(func() { close(p.events) })
 	deployments := b.kube.AppsV1().Deployments("")
-	follow(s, &cache.ListWatch{
+	runInformer(s, &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return deployments.List(ctx, o)
 		},
@@ -225,15 +229,15 @@ func newPatientBare(s *stage, b *bare) *patientBare {
 			return
 		}
 		select {
-		case p.signal(client.ObjectKeyFromObject(d)) <- struct{}{}:
+		case p.observedSignal(client.ObjectKeyFromObject(d)) <- struct{}{}:
 		default: // said before
 		}
 	})
 	return p
 }
 
-// signal is where it is said that the Deployment of an AppService was seen.
-func (p *patientBare) signal(name types.NamespacedName) chan struct{} {
+// observedSignal is where it is said that the Deployment of an AppService was seen.
+func (p *watchingBareClient) observedSignal(name types.NamespacedName) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.observed[name] == nil {
@@ -243,23 +247,23 @@ func (p *patientBare) signal(name types.NamespacedName) chan struct{} {
 }
 
 // serve does everything for one AppService.
-func (p *patientBare) serve(s *stage, app *appsapi.AppService) {
-	if err := p.bring(s.Context(), p.bodies.bodiesFor(app)); err != nil {
+func (p *watchingBareClient) serve(s *harness, app *appsapi.AppService) {
+	if err := p.bringUp(s.Context(), p.bodies.forApp(app)); err != nil {
 		s.Error(err)
 	}
 }
 
-func (p *patientBare) bring(ctx context.Context, body *templates) error {
-	if err := p.children(ctx, body); err != nil {
+func (p *watchingBareClient) bringUp(ctx context.Context, body *requestBodies) error {
+	if err := p.applyChildren(ctx, body); err != nil {
 		return err
 	}
-	if err := p.say(ctx, body, 0, p.events); err != nil {
+	if err := p.reportStatus(ctx, body, 0, p.events); err != nil {
 		return err
 	}
 	select {
-	case <-p.signal(client.ObjectKeyFromObject(body.app)):
-	case <-time.After(patience):
-		return fmt.Errorf("the controller-manager has not seen Deployment %s/%s after %s", body.app.Namespace, body.app.Name, patience)
+	case <-p.observedSignal(client.ObjectKeyFromObject(body.app)):
+	case <-time.After(waitTimeout):
+		return fmt.Errorf("the controller-manager has not seen Deployment %s/%s after %s", body.app.Namespace, body.app.Name, waitTimeout)
 	}
-	return p.say(ctx, body, 1, p.events)
+	return p.reportStatus(ctx, body, 1, p.events)
 }

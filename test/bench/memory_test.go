@@ -22,40 +22,40 @@ import (
 // measureMemory weighs the operator at each size, and lets the population grow to the last.
 func (p *population) measureMemory(sizes []int) ([]results.Figure, []results.HeapSample) {
 	p.Helper()
-	token := p.scraper()
-	var weighed []results.HeapSample
+	token := p.createMetricsReader()
+	var samples []results.HeapSample
 	for _, size := range sizes {
-		p.grow(size)
+		p.growTo(size)
 		heap := p.liveHeap(token) / (1 << 20)
-		p.say("%d take %.2f MiB of live heap", size, heap)
-		weighed = append(weighed, results.HeapSample{Apps: size, LiveMB: heap})
+		p.logProgress("%d take %.2f MiB of live heap", size, heap)
+		samples = append(samples, results.HeapSample{Apps: size, LiveMB: heap})
 	}
-	p.complete(p.size)
-	grown, _ := memory(p, p.op.Pid())
+	p.verifyComplete(p.size)
+	peakWhileGrowing, _ := residentMemory(p, p.op.Pid())
 	p.must(p.op.Stop(10 * time.Second))
 	p.must(p.op.Start())
 	p.must(p.op.WaitReady(p.Context()))
-	p.rest()
-	peak, now := memory(p, p.op.Pid())
-	slope, fit := results.Slope(weighed)
+	p.waitIdle()
+	peak, now := residentMemory(p, p.op.Pid())
+	slope, fit := results.HeapSlope(samples)
 	const (
 		must, goal = 24, 8
 		resident   = 150
 	)
-	at := fmt.Sprintf("at %d", p.size)
-	env, limit := operator.Installed(p)
+	sizeLabel := fmt.Sprintf("at %d", p.size)
+	env, limit := operator.ManifestSettings(p)
 	return []results.Figure{
-		results.Figure{Row: "P8", Name: "live heap per AppService", Got: slope, Unit: "KiB", Note: fmt.Sprintf("least squares over %v, counted by the collector of one just started", sizes)}.AtMost(must, goal),
-		{Row: "P8", Name: "R² of it", Got: fit, Note: "1 is a straight line"},
-		{Row: "P8", Name: "live heap " + at, Got: weighed[len(weighed)-1].LiveMB, Unit: "MiB"},
-		results.Figure{Row: "P8", Name: "RSS after a start " + at, Got: now, Unit: "MiB", Note: "as installed: " + strings.Join(env, " ")}.Towards(resident),
-		results.Figure{Row: "P8", Name: "peak RSS of a start " + at, Got: peak, Unit: "MiB", Note: "VmHWM; the must is the limit of an installation"}.AtMost(float64(limit)/(1<<20), resident),
-		{Row: "P8", Name: "peak RSS of who made them " + at, Got: grown, Unit: "MiB", Note: "VmHWM"},
-	}, weighed
+		results.Figure{Row: "P8", Name: "live heap per AppService", Value: slope, Unit: "KiB", Note: fmt.Sprintf("least squares over %v, counted by the collector of one just started", sizes)}.WithBounds(must, goal),
+		{Row: "P8", Name: "R² of it", Value: fit, Note: "1 is a straight line"},
+		{Row: "P8", Name: "live heap " + sizeLabel, Value: samples[len(samples)-1].LiveMB, Unit: "MiB"},
+		results.Figure{Row: "P8", Name: "RSS after a start " + sizeLabel, Value: now, Unit: "MiB", Note: "as installed: " + strings.Join(env, " ")}.WithGoal(resident),
+		results.Figure{Row: "P8", Name: "peak RSS of a start " + sizeLabel, Value: peak, Unit: "MiB", Note: "VmHWM; the must is the limit of an installation"}.WithBounds(float64(limit)/(1<<20), resident),
+		{Row: "P8", Name: "peak RSS of who made them " + sizeLabel, Value: peakWhileGrowing, Unit: "MiB", Note: "VmHWM"},
+	}, samples
 }
 
-// scraper makes somebody who may read metrics, and returns the token.
-func (p *population) scraper() string {
+// createMetricsReader makes somebody who may read metrics, and returns the token.
+func (p *population) createMetricsReader() string {
 	p.Helper()
 	name, ns := metav1.ObjectMeta{Name: "bench-scraper"}, "default"
 	p.must(p.Create(p.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name.Name, Namespace: ns}}))
@@ -80,14 +80,14 @@ func (p *population) liveHeap(token string) float64 {
 	address, err := net.Listen("tcp", "127.0.0.1:0")
 	p.must(err)
 	p.must(address.Close())
-	op := operator.New(p, p.plane, operator.Options{Fast: true, Args: []string{"--metrics-address=" + address.Addr().String()}})
+	op := operator.New(p, p.plane, operator.Options{NoRace: true, Args: []string{"--metrics-address=" + address.Addr().String()}})
 	op.Env = append(op.Env, "GOGC=20") // what a few dozen questions allocate, with 10,000 too
 	p.must(op.Start())
 	p.must(op.WaitReady(p.Context()))
-	p.idle(op.Pid())
+	p.waitProcessIdle(op.Pid())
 	scrape := func() (cycles, live float64) {
 		text := p.scrape("https://"+address.Addr().String()+"/metrics", token)
-		return p.valueOf(text, "go_gc_cycles_total_gc_cycles_total"), p.valueOf(text, "go_gc_heap_live_bytes")
+		return p.metricValue(text, "go_gc_cycles_total_gc_cycles_total"), p.metricValue(text, "go_gc_heap_live_bytes")
 	}
 	// Being asked makes the garbage that a collection needs.
 	first, live := scrape()
@@ -106,8 +106,8 @@ func (p *population) scrape(url, token string) string {
 	request, err := http.NewRequestWithContext(p.Context(), http.MethodGet, url, nil)
 	p.must(err)
 	request.Header.Set("Authorization", "Bearer "+token)
-	anyone := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
-	response, err := anyone.Do(request)
+	httpClient := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	response, err := httpClient.Do(request)
 	p.must(err)
 	defer func() { _ = response.Body.Close() }()
 	content, err := io.ReadAll(response.Body)
@@ -118,13 +118,13 @@ func (p *population) scrape(url, token string) string {
 	return string(content)
 }
 
-// valueOf finds a metric without labels.
-func (p *population) valueOf(text, name string) float64 {
+// metricValue finds a metric without labels.
+func (p *population) metricValue(text, name string) float64 {
 	p.Helper()
 	_, rest, ok := strings.Cut(text, "\n"+name+" ")
 	if !ok {
 		p.Fatalf("the operator has no metric %s", name)
 	}
 	value, _, _ := strings.Cut(rest, "\n")
-	return number(p, value)
+	return parseFloat(p, value)
 }

@@ -49,8 +49,8 @@ func arrivals(perSecond float64, d time.Duration) int { return max(1, int(perSec
 // latencies are how long each of several things took.
 type latencies []time.Duration
 
-// at is the latency in ms that a share of all does not exceed.
-func (l latencies) at(share float64) float64 {
+// percentile is the latency in ms that a share of all does not exceed.
+func (l latencies) percentile(share float64) float64 {
 	if len(l) == 0 {
 		return math.NaN() // no figure rather than a good one
 	}
@@ -63,14 +63,14 @@ func (l latencies) at(share float64) float64 {
 func (l latencies) figures(row, name string) []results.Figure {
 	note := fmt.Sprintf("n=%d", len(l))
 	return []results.Figure{
-		{Row: row, Name: name + ", p50", Got: l.at(0.50), Unit: "ms", Note: note},
-		{Row: row, Name: name + ", p99", Got: l.at(0.99), Unit: "ms", Note: note},
-		{Row: row, Name: name + ", max", Got: l.at(1), Unit: "ms", Note: note},
+		{Row: row, Name: name + ", p50", Value: l.percentile(0.50), Unit: "ms", Note: note},
+		{Row: row, Name: name + ", p99", Value: l.percentile(0.99), Unit: "ms", Note: note},
+		{Row: row, Name: name + ", max", Value: l.percentile(1), Unit: "ms", Note: note},
 	}
 }
 
 func (l latencies) String() string {
-	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms, max %.0f ms of %d", l.at(0.50), l.at(0.99), l.at(1), len(l))
+	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms, max %.0f ms of %d", l.percentile(0.50), l.percentile(0.99), l.percentile(1), len(l))
 }
 
 // stopwatch takes the time of many things at once, from when they are due until a watch
@@ -107,24 +107,24 @@ func (w *stopwatch) drop(key string) {
 	delete(w.pending, key)
 }
 
-// wait returns when everything that was started has been seen.
-func (w *stopwatch) wait(s *stage, what string) {
+// waitDone returns when everything that was started has been seen.
+func (w *stopwatch) waitDone(s *harness, what string) {
 	s.Helper()
-	left := func() int {
+	pending := func() int {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return len(w.pending)
 	}
 	s.eventually(what, func() string {
-		if n := left(); n > 0 {
+		if n := pending(); n > 0 {
 			return fmt.Sprintf("%d are not seen", n)
 		}
 		return ""
 	})
 }
 
-// take returns the times since the last call.
-func (w *stopwatch) take() latencies {
+// drain returns the times since the last call.
+func (w *stopwatch) drain() latencies {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	took := w.took
@@ -134,21 +134,21 @@ func (w *stopwatch) take() latencies {
 
 // eventually waits until a question is answered with nothing, and says the last answer if
 // that takes too long.
-func (s *stage) eventually(what string, missing func() string) {
+func (s *harness) eventually(description string, missing func() string) {
 	s.Helper()
 	last := ""
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if last = missing(); last == "" {
 			return
 		}
 	}
-	s.Fatalf("%s: %s after %s", what, last, patience)
+	s.Fatalf("%s: %s after %s", description, last, waitTimeout)
 }
 
-// watching hands on what a watch of the driver's own shows, for as long as the test lasts.
-func watching[T client.Object](s *stage, list client.ObjectList, seen func(watch.EventType, T)) {
+// watchObjects hands on what a watch of the driver's own shows, for as long as the test lasts.
+func watchObjects[T client.Object](s *harness, list client.ObjectList, handler func(watch.EventType, T)) {
 	s.Helper()
-	follow(s, &cache.ListWatch{
+	runInformer(s, &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			all := list.DeepCopyObject().(client.ObjectList)
 			return all, s.List(ctx, all, &client.ListOptions{Raw: &o})
@@ -156,33 +156,33 @@ func watching[T client.Object](s *stage, list client.ObjectList, seen func(watch
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return s.Watch(ctx, list, &client.ListOptions{Raw: &o})
 		},
-	}, seen)
+	}, handler)
 }
 
-// follow hands on what a watch shows; when it returns, nothing is missed any more. The API
+// runInformer hands on what a watch shows; when it returns, nothing is missed any more. The API
 // server ends a watch that cannot follow, as on a busy machine: then a new one is begun,
 // and what happened in between is seen late.
-func follow[T client.Object](s *stage, source *cache.ListWatch, seen func(watch.EventType, T)) {
+func runInformer[T client.Object](s *harness, source *cache.ListWatch, handler func(watch.EventType, T)) {
 	s.Helper()
 	var kind T
-	var begun atomic.Int64
-	begin := source.WatchFuncWithContext
+	var watchCount atomic.Int64
+	startWatch := source.WatchFuncWithContext
 	source.WatchFuncWithContext = func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-		if begun.Add(1) > 1 && ctx.Err() == nil {
+		if watchCount.Add(1) > 1 && ctx.Err() == nil {
 			s.Logf("a watch of %s is begun again", reflect.TypeFor[T]())
 		}
-		return begin(ctx, o)
+		return startWatch(ctx, o)
 	}
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: source, ObjectType: kind,
 		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { seen(watch.Added, o.(T)) },
-			UpdateFunc: func(_, o any) { seen(watch.Modified, o.(T)) },
+			AddFunc:    func(o any) { handler(watch.Added, o.(T)) },
+			UpdateFunc: func(_, o any) { handler(watch.Modified, o.(T)) },
 			DeleteFunc: func(o any) {
-				if late, ok := o.(cache.DeletedFinalStateUnknown); ok {
-					o = late.Obj
+				if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+					o = tombstone.Obj
 				}
-				seen(watch.Deleted, o.(T))
+				handler(watch.Deleted, o.(T))
 			},
 		},
 	})
@@ -192,60 +192,60 @@ func follow[T client.Object](s *stage, source *cache.ListWatch, seen func(watch.
 	}
 }
 
-// liveStage is a stage with the operator on it, whose requests are counted.
-func liveStage(t *testing.T) *stage {
+// newOperatorHarness is a stage with the operator on it, whose requests are counted.
+func newOperatorHarness(t *testing.T) *harness {
 	t.Helper()
-	s := newStage(t, controlplane.Options{})
+	s := newHarness(t, controlplane.Options{})
 	s.countCalls(operator.User)
-	_, toDatabases, err := sqlsim.Play(t.Context(), s.plane.Config)
+	_, databaseEnv, err := sqlsim.Start(t.Context(), s.plane.Config)
 	s.must(err)
-	s.op = operator.Start(t, s.plane, operator.Options{Fast: true, Args: s.pprofArgs(), Env: []string{toDatabases}})
-	time.Sleep(calm)
+	s.op = operator.Start(t, s.plane, operator.Options{NoRace: true, Args: s.pprofArgs(), Env: []string{databaseEnv}})
+	time.Sleep(settleTime)
 	return s
 }
 
-// arrive creates AppServices in an open loop, hands each one on, and returns how long each
+// createAtRate creates AppServices in an open loop, hands each one on, and returns how long each
 // took from when it was due until a watch saw it Ready. All before them have to be Ready.
-func (s *stage) arrive(from int, perSecond float64, d time.Duration, created func(*appsapi.AppService)) latencies {
+func (s *harness) createAtRate(from int, perSecond float64, d time.Duration, created func(*appsapi.AppService)) latencies {
 	s.Helper()
 	n := arrivals(perSecond, d)
-	s.makeNamespaces(from, from+n)
+	s.createNamespaces(from, from+n)
 	openLoop(s.Context(), perSecond, n, func(i int, due time.Time) {
 		app := newApp(from + i)
-		s.seen.due(app, due)
+		s.readiness.markStartedAt(app, due)
 		if err := s.Create(s.Context(), app); err != nil {
 			s.Error(err)
 			return
 		}
 		created(app)
 	})
-	s.waitAll(from + n)
-	return s.seen.between(from, from+n)
+	s.waitAllReady(from + n)
+	return s.readiness.latenciesFor(from, from+n)
 }
 
-// due is begun for what was due at another time than now.
-func (r *readyWatch) due(app *appsapi.AppService, at time.Time) {
+// markStartedAt is begun for what was due at another time than now.
+func (r *readyTracker) markStartedAt(app *appsapi.AppService, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.start[app.Name] = at
+	r.startedAt[app.Name] = at
 }
 
-func (r *readyWatch) between(from, to int) latencies {
+func (r *readyTracker) latenciesFor(from, to int) latencies {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out latencies
 	for i := from; i < to; i++ {
-		if d, ok := r.ready[newApp(i).Name]; ok {
+		if d, ok := r.latency[newApp(i).Name]; ok {
 			out = append(out, d)
 		}
 	}
 	return out
 }
 
-// others is how much of the machine somebody else used since a usage was noted.
-func (s *stage) others(row string, before usage, since time.Time) results.Figure {
+// externalCPU is how much of the machine somebody else used since a usage was noted.
+func (s *harness) externalCPU(row string, before usage, since time.Time) results.Figure {
 	s.Helper()
-	share, worst := s.usage().since(before).disturbance()/time.Since(since).Seconds(), s.thieves.worst(since)
-	return results.Figure{Row: row, Name: "CPU that others used meanwhile", Got: share, Unit: "cores",
-		Note: fmt.Sprintf("at worst %.1f cores were stolen within %s", worst, vigil), Peak: worst}
+	mean, worst := s.usage().since(before).external()/time.Since(since).Seconds(), s.stealMonitor.peak(since)
+	return results.Figure{Row: row, Name: "CPU that others used meanwhile", Value: mean, Unit: "cores",
+		Note: fmt.Sprintf("at worst %.1f cores were stolen within %s", worst, stealInterval), Peak: worst}
 }

@@ -20,37 +20,37 @@ import (
 
 // population is a growing number of AppServices, all Ready, and their operator.
 type population struct {
-	*stage
-	size   int
-	begun  time.Time
-	growth []results.Growth
+	*harness
+	size        int
+	startedAt   time.Time
+	growthSteps []results.GrowthStep
 }
 
 func newPopulation(t testing.TB) *population {
-	p := &population{stage: newStage(t, controlplane.Options{}), begun: time.Now()}
-	p.countByVerb()
-	env, _ := operator.Installed(t)
-	p.op = operator.Start(t, p.plane, operator.Options{Fast: true, Args: p.pprofArgs(), Env: env})
+	p := &population{harness: newHarness(t, controlplane.Options{}), startedAt: time.Now()}
+	p.countRequestsByVerb()
+	env, _ := operator.ManifestSettings(t)
+	p.op = operator.Start(t, p.plane, operator.Options{NoRace: true, Args: p.pprofArgs(), Env: env})
 	return p
 }
 
-// say tells how far a long run has come.
-func (p *population) say(format string, args ...any) {
+// logProgress tells how far a long run has come.
+func (p *population) logProgress(format string, args ...any) {
 	p.Helper()
-	p.Logf("%4.0f s  "+format, append([]any{time.Since(p.begun).Seconds()}, args...)...)
+	p.Logf("%4.0f s  "+format, append([]any{time.Since(p.startedAt).Seconds()}, args...)...)
 }
 
-// rest returns when nobody is busy any more: neither the operator nor the control plane, which
+// waitIdle returns when nobody is busy any more: neither the operator nor the control plane, which
 // answers its requests and sends it events.
-func (p *population) rest() {
+func (p *population) waitIdle() {
 	p.Helper()
 	for _, process := range []int{p.plane.ControllerManager.Pid(), p.op.Pid()} {
-		p.idle(process)
+		p.waitProcessIdle(process)
 	}
 }
 
-// ofPopulation are the kinds that the operator writes, and how they are listed.
-var ofPopulation = []schema.GroupVersionKind{
+// populationListKinds are the kinds that the operator writes, and how they are listed.
+var populationListKinds = []schema.GroupVersionKind{
 	appsapi.GroupVersion.WithKind("AppServiceList"),
 	appsv1.SchemeGroupVersion.WithKind("DeploymentList"),
 	corev1.SchemeGroupVersion.WithKind("ServiceList"),
@@ -58,38 +58,38 @@ var ofPopulation = []schema.GroupVersionKind{
 	eventsv1.SchemeGroupVersion.WithKind("EventList"),
 }
 
-// thing is one object of the population.
-type thing struct{ kind, namespace, name string }
+// objectKey is one object of the population.
+type objectKey struct{ kind, namespace, name string }
 
-// app is the name of the AppService that it belongs to.
-func (t thing) app() string {
+// appName is the name of the AppService that it belongs to.
+func (t objectKey) appName() string {
 	name, _, _ := strings.Cut(t.name, ".") // of events
 	return name[:min(len(name), len(newApp(0).Name))]
 }
 
 // snapshot is the version of each object.
-type snapshot map[thing]string
+type snapshot map[objectKey]string
 
 func (p *population) snapshot() snapshot {
 	p.Helper()
 	all := snapshot{}
-	for _, kind := range ofPopulation {
-		p.eachOf(kind, func(m *metav1.PartialObjectMetadata) {
+	for _, kind := range populationListKinds {
+		p.forEachObject(kind, func(m *metav1.PartialObjectMetadata) {
 			if strings.HasPrefix(m.Namespace, "bench-") {
-				all[thing{kind.Kind, m.Namespace, m.Name}] = m.ResourceVersion
+				all[objectKey{kind.Kind, m.Namespace, m.Name}] = m.ResourceVersion
 			}
 		})
 	}
 	return all
 }
 
-// eachOf visits all objects of a kind, page by page.
-func (p *population) eachOf(list schema.GroupVersionKind, visit func(*metav1.PartialObjectMetadata)) {
+// forEachObject visits all objects of a kind, page by page.
+func (p *population) forEachObject(list schema.GroupVersionKind, visit func(*metav1.PartialObjectMetadata)) {
 	p.Helper()
 	var page metav1.PartialObjectMetadataList
 	for {
 		page.SetGroupVersionKind(list)
-		p.must(p.List(p.Context(), &page, client.Limit(atOnce), client.Continue(page.Continue)))
+		p.must(p.List(p.Context(), &page, client.Limit(batchSize), client.Continue(page.Continue)))
 		for i := range page.Items {
 			visit(&page.Items[i])
 		}
@@ -101,9 +101,9 @@ func (p *population) eachOf(list schema.GroupVersionKind, visit func(*metav1.Par
 
 // changedSince are the objects that are new or another version. Those that are gone do not
 // count: events expire.
-func (now snapshot) changedSince(before snapshot) []thing {
-	var changed []thing
-	for t, version := range now {
+func (after snapshot) changedSince(before snapshot) []objectKey {
+	var changed []objectKey
+	for t, version := range after {
 		if before[t] != version {
 			changed = append(changed, t)
 		}

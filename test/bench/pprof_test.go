@@ -21,7 +21,7 @@ var pprofDir = flag.String("pprof", "", "folder to write CPU profiles of the ope
 const pprofSeconds = 30
 
 // pprofArgs make the operator tell what it computes, if somebody asks.
-func (s *stage) pprofArgs() []string {
+func (s *harness) pprofArgs() []string {
 	s.Helper()
 	if *pprofDir == "" {
 		return nil
@@ -29,23 +29,23 @@ func (s *stage) pprofArgs() []string {
 	address, err := net.Listen("tcp", "127.0.0.1:0")
 	s.must(err)
 	s.must(address.Close())
-	s.pprof = address.Addr().String()
-	return []string{"--pprof-address=" + s.pprof}
+	s.pprofAddress = address.Addr().String()
+	return []string{"--pprof-address=" + s.pprofAddress}
 }
 
-// profiled takes profiles while something runs; what is not over by then is not in them.
-func (s *stage) profiled(name string, f func()) {
+// withProfile takes profiles while something runs; what is not over by then is not in them.
+func (s *harness) withProfile(name string, f func()) {
 	s.Helper()
-	wait := s.profile(name, pprofSeconds)
+	wait := s.startProfile(name, pprofSeconds)
 	if *pprofDir != "" {
-		time.Sleep(calm / 10) // until they are being taken
+		time.Sleep(settleTime / 10) // until they are being taken
 	}
 	f()
 	wait()
 }
 
-// profile begins to take profiles, if somebody wants them, and returns how to wait for their end.
-func (s *stage) profile(name string, seconds int) (wait func()) {
+// startProfile begins to take profiles, if somebody wants them, and returns how to wait for their end.
+func (s *harness) startProfile(name string, seconds int) (wait func()) {
 	s.Helper()
 	if *pprofDir == "" {
 		return func() {}
@@ -54,20 +54,20 @@ func (s *stage) profile(name string, seconds int) (wait func()) {
 	admin, err := rest.HTTPClientFor(s.plane.Config)
 	s.must(err)
 	path := fmt.Sprintf("/debug/pprof/profile?seconds=%d", seconds)
-	var both sync.WaitGroup
-	take := func(who string, client *http.Client, url string) {
-		both.Go(func() {
-			file := filepath.Join(*pprofDir, name+"-"+who+".pprof")
+	var group sync.WaitGroup
+	fetch := func(process string, client *http.Client, url string) {
+		group.Go(func() {
+			file := filepath.Join(*pprofDir, name+"-"+process+".pprof")
 			if err := download(s.Context(), client, url, file); err != nil {
-				s.Logf("profile of the %s: %v", who, err)
+				s.Logf("profile of the %s: %v", process, err)
 			}
 		})
 	}
-	take("apiserver", admin, s.plane.Config.Host+path)
-	if s.pprof != "" {
-		take("operator", http.DefaultClient, "http://"+s.pprof+path)
+	fetch("apiserver", admin, s.plane.Config.Host+path)
+	if s.pprofAddress != "" {
+		fetch("operator", http.DefaultClient, "http://"+s.pprofAddress+path)
 	}
-	return both.Wait
+	return group.Wait
 }
 
 func download(ctx context.Context, client *http.Client, url, file string) error {

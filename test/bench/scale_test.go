@@ -11,19 +11,19 @@ import (
 // made only once.
 func measureScale(t *testing.T, r *results.Run, sizes []int, rest time.Duration) {
 	p := newPopulation(t)
-	figures, weighed := p.measureMemory(sizes)
+	figures, heapSamples := p.measureMemory(sizes)
 	figures = append(figures, p.measureIdle(rest)...)
 	figures = append(figures, p.measureRestart()...)
-	r.Figures = append(r.Figures, append(figures, p.measureStorm()...)...)
-	r.Heap, r.Growth = weighed, p.growth
+	r.Figures = append(r.Figures, append(figures, p.measureEventStorm()...)...)
+	r.Heap, r.Growth = heapSamples, p.growthSteps
 }
 
-func TestNamespacesAreNotTooFull(t *testing.T) {
-	in := map[string]int{}
+func TestNamespaceHoldsAtMost1000AppServices(t *testing.T) {
+	counts := map[string]int{}
 	for i := range 10_000 {
-		in[namespace(i)]++
+		counts[namespaceFor(i)]++
 	}
-	for name, n := range in {
+	for name, n := range counts {
 		if n > 1000 {
 			t.Errorf("%d AppServices in %s, want at most 1000", n, name)
 		}

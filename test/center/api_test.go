@@ -24,28 +24,28 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/answer"
 	"github.com/holdfast-dev/holdfast/internal/center"
-	"github.com/holdfast-dev/holdfast/internal/center/access"
-	"github.com/holdfast-dev/holdfast/internal/center/hub"
-	"github.com/holdfast-dev/holdfast/internal/center/hub/stream"
-	"github.com/holdfast-dev/holdfast/internal/center/web"
+	"github.com/holdfast-dev/holdfast/internal/center/authz"
+	"github.com/holdfast-dev/holdfast/internal/center/httpapi"
+	"github.com/holdfast-dev/holdfast/internal/center/sse"
+	"github.com/holdfast-dev/holdfast/internal/center/sse/sseclient"
+	"github.com/holdfast-dev/holdfast/internal/inspect/wire"
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
-	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 )
 
-// house is a center that people reach.
-type house struct {
+// testCenter is a center that people reach.
+type testCenter struct {
 	*testing.T
 	*center.Center
 	url  string
 	kube kubernetes.Interface
 }
 
-func open(t *testing.T, config *rest.Config, a access.Options) *house {
+func startCenter(t *testing.T, config *rest.Config, authzOptions authz.Options) *testCenter {
 	t.Helper()
-	c, err := center.NewCenter(center.Options{Config: config}, a, hub.Options{Clients: 6000, ClientsPerUser: 6000}, "test")
+	c, err := center.NewCenter(center.Options{Config: config}, authzOptions, sse.Options{MaxClients: 6000, MaxClientsPerUser: 6000}, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func open(t *testing.T, config *rest.Config, a access.Options) *house {
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(c.Handler())
-	server.Config.ReadHeaderTimeout = web.NewHTTPServer(nil).ReadHeaderTimeout
+	server.Config.ReadHeaderTimeout = httpapi.NewHTTPServer(nil).ReadHeaderTimeout
 	server.Start()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})
@@ -66,11 +66,11 @@ func open(t *testing.T, config *rest.Config, a access.Options) *house {
 		}
 		return nil
 	})
-	return &house{T: t, Center: c, url: server.URL, kube: kube}
+	return &testCenter{T: t, Center: c, url: server.URL, kube: kube}
 }
 
-// user makes a service account with rules in namespaces, "" meaning all of them, and its token.
-func (h *house) user(name, home string, rules map[string][]rbacv1.PolicyRule) string {
+// createUser makes a service account with rules in namespaces, "" meaning all of them, and its token.
+func (h *testCenter) createUser(name, namespace string, rules map[string][]rbacv1.PolicyRule) string {
 	h.Helper()
 	ctx := h.Context()
 	must := func(err error) {
@@ -78,11 +78,11 @@ func (h *house) user(name, home string, rules map[string][]rbacv1.PolicyRule) st
 			h.Fatal(err)
 		}
 	}
-	_, err := h.kube.CoreV1().ServiceAccounts(home).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := h.kube.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	must(err)
-	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: home, Name: name}}
+	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: name}}
 	for ns, r := range rules {
-		meta := metav1.ObjectMeta{Name: home + "-" + name}
+		meta := metav1.ObjectMeta{Name: namespace + "-" + name}
 		if ns == "" {
 			_, err = h.kube.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: r}, metav1.CreateOptions{})
 			must(err)
@@ -96,21 +96,21 @@ func (h *house) user(name, home string, rules map[string][]rbacv1.PolicyRule) st
 		}
 		must(err)
 	}
-	t, err := h.kube.CoreV1().ServiceAccounts(home).CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	t, err := h.kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	must(err)
 	return t.Status.Token
 }
 
-func may(verbs string, group string, resources ...string) rbacv1.PolicyRule {
+func rule(verbs string, group string, resources ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: strings.Split(verbs, ","), APIGroups: []string{group}, Resources: resources}
 }
 
-var everything = []rbacv1.PolicyRule{
+var allRules = []rbacv1.PolicyRule{
 	{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}, {Verbs: []string{"*"}, NonResourceURLs: []string{"*"}},
 }
 
 // do asks for something, and returns what is answered.
-func (h *house) do(method, token, path, body string) (int, []byte) {
+func (h *testCenter) do(method, token, path, body string) (int, []byte) {
 	h.Helper()
 	req, err := http.NewRequestWithContext(h.Context(), method, h.url+path, strings.NewReader(body))
 	if err != nil {
@@ -120,20 +120,20 @@ func (h *house) do(method, token, path, body string) (int, []byte) {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	answer, err := http.DefaultClient.Do(req)
+	response, err := http.DefaultClient.Do(req)
 	if err != nil {
 		h.Fatal(err)
 	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		h.Fatal(err)
 	}
-	return answer.StatusCode, text
+	return response.StatusCode, text
 }
 
 // get asks, and reads the answer into out.
-func (h *house) get(token, path string, out any) int {
+func (h *testCenter) get(token, path string, out any) int {
 	h.Helper()
 	code, body := h.do(http.MethodGet, token, path, "")
 	if out != nil && code == http.StatusOK {
@@ -148,16 +148,16 @@ func (h *house) get(token, path string, out any) int {
 }
 
 // post wants something to be done.
-func (h *house) post(token, path, body string) int {
+func (h *testCenter) post(token, path, body string) int {
 	h.Helper()
 	code, text := h.do(http.MethodPost, token, path, body)
 	h.Logf("%s %s: %d %s", path, body, code, strings.TrimSpace(string(text)))
 	return code
 }
 
-// follow keeps a stream open until the test ends.
-func (h *house) follow(token, topics string) *stream.Client {
-	c := &stream.Client{Get: func(ctx context.Context, lastID string) (*http.Response, error) {
+// openStream keeps a stream open until the test ends.
+func (h *testCenter) openStream(token, topics string) *sseclient.Client {
+	c := &sseclient.Client{Connect: func(ctx context.Context, lastID string) (*http.Response, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url+"/api/v1/stream?topics="+url.QueryEscape(topics), http.NoBody)
 		if err != nil {
 			return nil, err
@@ -178,28 +178,28 @@ func (h *house) follow(token, topics string) *stream.Client {
 // TestAPI is a day at the center: an application comes, breaks, and is seen by those who may.
 func TestAPI(t *testing.T) {
 	t.Parallel() // those that measure come first, alone
-	s := stage.New(t, stage.ByTag(map[string]podsim.Behavior{"crash": podsim.CrashLoop(3)}), operator.Options{Fast: true})
-	w := s.World(t)
-	h := open(t, s.Plane.Config, access.Options{})
-	h.staysReady()
-	admin := h.user("admin", w.NS, map[string][]rbacv1.PolicyRule{"": everything})
-	tenant := h.user("tenant", w.NS, map[string][]rbacv1.PolicyRule{w.NS: {may("get,list,watch", appsapi.GroupVersion.Group, "*"), may("get,list,watch", "apps", "*")}})
-	stranger := h.user("stranger", w.NS, nil)
+	s := harness.New(t, harness.BehaviorByTag(map[string]podsim.Behavior{"crash": podsim.CrashLoop(3)}), operator.Options{NoRace: true})
+	w := s.NewWorld(t)
+	h := startCenter(t, s.Plane.Config, authz.Options{})
+	h.expectStaysReady()
+	admin := h.createUser("admin", w.NS, map[string][]rbacv1.PolicyRule{"": allRules})
+	tenant := h.createUser("tenant", w.NS, map[string][]rbacv1.PolicyRule{w.NS: {rule("get,list,watch", appsapi.GroupVersion.Group, "*"), rule("get,list,watch", "apps", "*")}})
+	stranger := h.createUser("stranger", w.NS, nil)
 	app := &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "shop"}}
-	if err := yaml.UnmarshalStrict([]byte(stack), &app.Spec); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(stackSpec), &app.Spec); err != nil {
 		t.Fatal(err)
 	}
 	path := "/api/v1/applications/AppStack/" + w.NS + "/shop"
-	live, hers := h.follow(admin, "applications,application/AppStack/"+w.NS+"/shop"), h.follow(tenant, "applications,application/AppStack/"+w.NS+"/shop")
+	adminStream, tenantStream := h.openStream(admin, "applications,application/AppStack/"+w.NS+"/shop"), h.openStream(tenant, "applications,application/AppStack/"+w.NS+"/shop")
 	if err := w.Create(t.Context(), app); err != nil {
 		t.Fatal(err)
 	}
-	w.BecomesReady(app)
+	w.WaitReady(app)
 	t.Run("list", func(t *testing.T) {
-		for who, want := range map[string]int{admin: 1, tenant: 1, stranger: 0} {
+		for token, want := range map[string]int{admin: 1, tenant: 1, stranger: 0} {
 			eventually(t, 5*time.Second, func() error {
-				var list web.List
-				if code := h.get(who, "/api/v1/applications?q=shop&health=Healthy", &list); code != 200 || len(list.Items) != want || list.Total != want {
+				var list httpapi.ApplicationList
+				if code := h.get(token, "/api/v1/applications?q=shop&health=Healthy", &list); code != 200 || len(list.Items) != want || list.Total != want {
 					return fmt.Errorf("%d: %+v, want %d", code, list, want)
 				}
 				return nil
@@ -207,14 +207,14 @@ func TestAPI(t *testing.T) {
 		}
 	})
 	t.Run("tree", func(t *testing.T) {
-		var all, some answer.Application
+		var all, some wire.Application
 		h.get(admin, path+"/tree", &all)
 		h.get(tenant, path+"/tree", &some)
-		if got := kindsOf(all.Components); !slices.Contains(got, "Pod") || !slices.Contains(got, "PersistentVolumeClaim") || len(all.Hidden) > 0 {
-			t.Errorf("%v, hidden %v", got, all.Hidden)
+		if got := kindsOf(all.Components); !slices.Contains(got, "Pod") || !slices.Contains(got, "PersistentVolumeClaim") || len(all.HiddenKinds) > 0 {
+			t.Errorf("%v, hidden %v", got, all.HiddenKinds)
 		}
-		if got := kindsOf(some.Components); slices.Contains(got, "Pod") || !slices.Contains(got, "Deployment") || !slices.Contains(some.Hidden, "Pod") {
-			t.Errorf("%v, hidden %v", got, some.Hidden)
+		if got := kindsOf(some.Components); slices.Contains(got, "Pod") || !slices.Contains(got, "Deployment") || !slices.Contains(some.HiddenKinds, "Pod") {
+			t.Errorf("%v, hidden %v", got, some.HiddenKinds)
 		}
 	})
 	crash := []byte(`[{"op":"replace","path":"/spec/components/1/service/image","value":"shop/web:crash"}]`)
@@ -223,7 +223,7 @@ func TestAPI(t *testing.T) {
 	}
 	t.Run("why", func(t *testing.T) {
 		eventually(t, 20*time.Second, func() error {
-			var all, some answer.Application
+			var all, some wire.Application
 			h.get(admin, path+"/why", &all)
 			h.get(tenant, path+"/why", &some)
 			if len(all.Causes) == 0 || all.Causes[0].Code != "CrashLoop" || len(some.Causes) != 0 {
@@ -233,7 +233,7 @@ func TestAPI(t *testing.T) {
 		})
 	})
 	t.Run("history", func(t *testing.T) {
-		var all, some web.History
+		var all, some httpapi.History
 		h.get(admin, path+"/history", &all)
 		h.get(tenant, path+"/history", &some)
 		text, _ := json.Marshal(all)
@@ -247,10 +247,10 @@ func TestAPI(t *testing.T) {
 		}
 	})
 	t.Run("find", func(t *testing.T) {
-		var all, some web.Found
+		var all, some httpapi.FindResult
 		h.get(admin, "/api/v1/find?image="+url.QueryEscape("shop/web:crash"), &all)
 		h.get(tenant, "/api/v1/find?image="+url.QueryEscape("shop/web:crash"), &some)
-		kinds := func(f web.Found) (out []string) {
+		kinds := func(f httpapi.FindResult) (out []string) {
 			for _, i := range f.Items {
 				out = append(out, i.Kind)
 			}
@@ -265,7 +265,7 @@ func TestAPI(t *testing.T) {
 	})
 	t.Run("stream", func(t *testing.T) {
 		eventually(t, 10*time.Second, func() error {
-			all, some := eventsOf(live), eventsOf(hers)
+			all, some := countEvents(adminStream), countEvents(tenantStream)
 			if all["why"] != 1 || all["cause"] == 0 || all["node"] < 8 || some["why"] != 0 || some["cause"] != 0 || some["application"] != 2 || some["node"] == 0 || some["node"] >= all["node"] {
 				return fmt.Errorf("%v and %v", all, some)
 			}
@@ -307,29 +307,29 @@ func TestAPI(t *testing.T) {
 	})
 	t.Run("object", func(t *testing.T) {
 		object := "/api/v1/objects/deployments/shop-web?group=apps&namespace=" + w.NS
-		for who, want := range map[string]int{admin: 200, tenant: 200, stranger: 403} {
-			if code := h.get(who, object, nil); code != want {
+		for token, want := range map[string]int{admin: 200, tenant: 200, stranger: 403} {
+			if code := h.get(token, object, nil); code != want {
 				t.Errorf("%d, want %d", code, want)
 			}
 		}
 		if code := h.get(tenant, "/api/v1/objects/pods/x?namespace="+w.NS, nil); code != 403 {
 			t.Errorf("a pod: %d", code)
 		}
-		for who, want := range map[string]int{tenant: 403, stranger: 403} {
-			if code := h.get(who, "/api/v1/logs/AppStack/"+w.NS+"/shop?tail=10", nil); code != want {
+		for token, want := range map[string]int{tenant: 403, stranger: 403} {
+			if code := h.get(token, "/api/v1/logs/AppStack/"+w.NS+"/shop?tail=10", nil); code != want {
 				t.Errorf("logs: %d, want %d", code, want)
 			}
 		}
 	})
 	t.Run("engine", func(t *testing.T) {
-		var e web.Engine
+		var e httpapi.CenterStatus
 		if code := h.get(admin, "/api/v1/engine", &e); code != 200 || e.Applications == 0 || len(e.Informers) < 20 || e.Hub.Clients != 2 {
 			t.Errorf("%d: %+v", code, e)
 		}
 	})
 	t.Run("metrics", func(t *testing.T) {
-		for who, want := range map[string]int{"": 401, tenant: 403, admin: 200} {
-			code, text := h.do(http.MethodGet, who, "/metrics", "")
+		for token, want := range map[string]int{"": 401, tenant: 403, admin: 200} {
+			code, text := h.do(http.MethodGet, token, "/metrics", "")
 			if code != want || want == 200 && !strings.Contains(string(text), "\nholdfast_center_stream_clients 2\n") {
 				t.Errorf("%d, want %d: %s", code, want, text)
 			}
@@ -340,7 +340,7 @@ func TestAPI(t *testing.T) {
 	}
 	t.Run("gone", func(t *testing.T) {
 		eventually(t, 20*time.Second, func() error {
-			if all := eventsOf(live); len(all) > 0 || h.get(admin, path, nil) != 404 {
+			if all := countEvents(adminStream); len(all) > 0 || h.get(admin, path, nil) != 404 {
 				return fmt.Errorf("still there: %v", all)
 			}
 			return nil
@@ -348,8 +348,8 @@ func TestAPI(t *testing.T) {
 	})
 }
 
-// staysReady looks until the test ends: what is read later must not send anybody away.
-func (h *house) staysReady() {
+// expectStaysReady looks until the test ends: what is read later must not send anybody away.
+func (h *testCenter) expectStaysReady() {
 	done := make(chan struct{})
 	ctx, cancel := context.WithCancel(h.Context())
 	go func() {
@@ -365,10 +365,10 @@ func (h *house) staysReady() {
 	h.Cleanup(func() { cancel(); <-done })
 }
 
-func kindsOf(components []answer.Component) []string {
+func kindsOf(components []wire.Component) []string {
 	var out []string
-	var walk func([]answer.Node)
-	walk = func(all []answer.Node) {
+	var walk func([]wire.Node)
+	walk = func(all []wire.Node) {
 		for _, n := range all {
 			out = append(out, n.Kind)
 			walk(n.Children)
@@ -381,7 +381,7 @@ func kindsOf(components []answer.Component) []string {
 	return slices.Compact(out)
 }
 
-func eventsOf(c *stream.Client) map[string]int {
+func countEvents(c *sseclient.Client) map[string]int {
 	out := map[string]int{}
 	for _, e := range c.Entries() {
 		out[e.Event]++

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/center/access"
+	"github.com/holdfast-dev/holdfast/internal/center/authz"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/testutil"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
@@ -32,34 +32,34 @@ import (
 // marker is in the message of the status that is written: "beat 17."
 const marker = "beat "
 
-// beats are when something was written, by its number, and what readers say how long it took.
-type beats struct {
-	mu    sync.Mutex
-	sent  map[int]time.Time
-	took  map[string][]time.Duration // by who was told
-	heard map[string]int
+// latencyRecorder are when something was written, by its number, and what readers say how long it took.
+type latencyRecorder struct {
+	mu        sync.Mutex
+	sent      map[int]time.Time
+	latencies map[string][]time.Duration // by who was told
+	received  map[string]int
 }
 
-func (b *beats) begin(n int) {
+func (b *latencyRecorder) recordSent(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sent[n] = time.Now()
 }
 
-func (b *beats) hear(who string, n int, at time.Time) {
+func (b *latencyRecorder) recordReceived(source string, n int, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if sent, ok := b.sent[n]; ok {
-		b.took[who] = append(b.took[who], at.Sub(sent))
+		b.latencies[source] = append(b.latencies[source], at.Sub(sent))
 	}
-	b.heard[who]++
+	b.received[source]++
 }
 
-// at is a quantile of how long it took.
-func (b *beats) at(who string, q float64) time.Duration {
+// quantile is a quantile of how long it took.
+func (b *latencyRecorder) quantile(source string, q float64) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := b.took[who]
+	all := b.latencies[source]
 	if len(all) == 0 {
 		return time.Hour
 	}
@@ -67,8 +67,8 @@ func (b *beats) at(who string, q float64) time.Duration {
 	return all[min(len(all)-1, int(q*float64(len(all))))]
 }
 
-// numberIn is the number of a marker in a line.
-func numberIn(line []byte) (int, bool) {
+// parseMarker is the number of a marker in a line.
+func parseMarker(line []byte) (int, bool) {
 	i := bytes.Index(line, []byte(marker))
 	if i < 0 {
 		return 0, false
@@ -82,13 +82,13 @@ func numberIn(line []byte) (int, bool) {
 	return n, err == nil
 }
 
-// listener is a client of the stream, as cheap as can be: it only looks for markers.
-type listener struct {
-	conn net.Conn
-	last string // id of the last event
+// rawStreamClient is a client of the stream, as cheap as can be: it only looks for markers.
+type rawStreamClient struct {
+	conn        net.Conn
+	lastEventID string // id of the last event
 }
 
-func dial(t *testing.T, h *house, token, lastID string) *listener {
+func dialStream(t *testing.T, h *testCenter, token, lastID string) *rawStreamClient {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
 	if err != nil {
@@ -102,11 +102,11 @@ func dial(t *testing.T, h *house, token, lastID string) *listener {
 	if _, err := conn.Write([]byte(req + "\r\n")); err != nil {
 		t.Fatal(err)
 	}
-	return &listener{conn: conn}
+	return &rawStreamClient{conn: conn}
 }
 
-// listen reads until the connection ends, and tells what it hears.
-func (l *listener) listen(hear func(n int, at time.Time), event func(name string)) {
+// readEvents reads until the connection ends, and tells what it hears.
+func (l *rawStreamClient) readEvents(onMarker func(n int, at time.Time), onEvent func(name string)) {
 	r := bufio.NewReaderSize(l.conn, 16<<10)
 	for {
 		line, err := r.ReadSlice('\n')
@@ -119,27 +119,27 @@ func (l *listener) listen(hear func(n int, at time.Time), event func(name string
 		}
 		switch {
 		case bytes.HasPrefix(line, []byte("id: ")):
-			l.last = strings.TrimSpace(string(line[4:]))
-		case bytes.HasPrefix(line, []byte("event: ")) && event != nil:
-			event(strings.TrimSpace(string(line[7:])))
+			l.lastEventID = strings.TrimSpace(string(line[4:]))
+		case bytes.HasPrefix(line, []byte("event: ")) && onEvent != nil:
+			onEvent(strings.TrimSpace(string(line[7:])))
 		case bytes.HasPrefix(line, []byte("data: ")):
-			if n, ok := numberIn(line); ok {
-				hear(n, at)
+			if n, ok := parseMarker(line); ok {
+				onMarker(n, at)
 			}
 		}
 	}
 }
 
-// hall is a center with applications that only the test changes.
-type hall struct {
-	*house
+// benchCenter is a center with applications that only the test changes.
+type benchCenter struct {
+	*testCenter
 	api   client.WithWatch
 	ns    string
 	token string
 	plane *controlplane.Plane
 }
 
-func newHall(t *testing.T, applications int) *hall {
+func newBenchCenter(t *testing.T, applications int) *benchCenter {
 	t.Helper()
 	plane := testutil.ControlPlane(t, controlplane.Options{Audit: true})
 	if _, err := plane.InstallCRDs("../../config/crd"); err != nil {
@@ -147,22 +147,22 @@ func newHall(t *testing.T, applications int) *hall {
 	}
 	config := rest.CopyConfig(plane.Config)
 	config.UserAgent = centerAgent
-	h := &hall{house: open(t, config, access.Options{}), ns: testutil.Namespace(t, plane.Config), plane: plane}
-	fast := rest.CopyConfig(plane.Config)
-	fast.QPS = -1
+	h := &benchCenter{testCenter: startCenter(t, config, authz.Options{}), ns: testutil.Namespace(t, plane.Config), plane: plane}
+	unlimited := rest.CopyConfig(plane.Config)
+	unlimited.QPS = -1
 	var err error
-	if h.api, err = cli.NewWatchClient(fast); err != nil {
+	if h.api, err = cli.NewWatchClient(unlimited); err != nil {
 		t.Fatal(err)
 	}
-	h.token = h.user("admin", h.ns, map[string][]rbacv1.PolicyRule{"": everything})
-	var group sync.WaitGroup
-	places := make(chan struct{}, 16)
+	h.token = h.createUser("admin", h.ns, map[string][]rbacv1.PolicyRule{"": allRules})
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 16)
 	for i := range applications {
-		places <- struct{}{}
-		group.Go(func() {
-			defer func() { <-places }()
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
 			app := &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Namespace: h.ns, Name: fmt.Sprint("shop-", i)}}
-			if err := yaml.UnmarshalStrict([]byte(stack), &app.Spec); err != nil {
+			if err := yaml.UnmarshalStrict([]byte(stackSpec), &app.Spec); err != nil {
 				t.Error(err)
 			}
 			if err := h.api.Create(t.Context(), app); err != nil {
@@ -170,7 +170,7 @@ func newHall(t *testing.T, applications int) *hall {
 			}
 		})
 	}
-	group.Wait()
+	wg.Wait()
 	eventually(t, 60*time.Second, func() error {
 		if n := len(h.Model.All()); n < applications {
 			return fmt.Errorf("%d of %d applications are seen", n, applications)
@@ -182,18 +182,18 @@ func newHall(t *testing.T, applications int) *hall {
 
 const centerAgent = "the-center"
 
-// beat writes a status, as the operator would.
-func (h *hall) beat(b *beats, n, app int) {
+// writeStatus writes a status, as the operator would.
+func (h *benchCenter) writeStatus(b *latencyRecorder, n, app int) {
 	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"False","reason":"ComponentProgressing","message":"%s%d.","lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1}],"observedGeneration":1}}`, marker, n)
-	b.begin(n)
+	b.recordSent(n)
 	obj := &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Namespace: h.ns, Name: fmt.Sprint("shop-", app)}}
 	if err := h.api.Status().Patch(h.Context(), obj, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		h.Error(err)
 	}
 }
 
-// bare watches as somebody would who has no center.
-func (h *hall) bare(b *beats) {
+// watchDirectly watches as somebody would who has no center.
+func (h *benchCenter) watchDirectly(b *latencyRecorder) {
 	w, err := h.api.Watch(h.Context(), &appsapi.AppStackList{}, client.InNamespace(h.ns))
 	if err != nil {
 		h.Fatal(err)
@@ -203,8 +203,8 @@ func (h *hall) bare(b *beats) {
 		for e := range w.ResultChan() {
 			at := time.Now()
 			if app, ok := e.Object.(*appsapi.AppStack); ok && len(app.Status.Conditions) > 0 {
-				if n, ok := numberIn([]byte(app.Status.Conditions[0].Message)); ok {
-					b.hear("bare", n, at)
+				if n, ok := parseMarker([]byte(app.Status.Conditions[0].Message)); ok {
+					b.recordReceived("bare", n, at)
 				}
 			}
 		}
@@ -212,56 +212,56 @@ func (h *hall) bare(b *beats) {
 }
 
 const (
-	perSecond = 50
-	lasting   = 6 * time.Second
+	eventsPerSecond = 50
+	loadDuration    = 6 * time.Second
 )
 
-// round lets clients listen while statuses are written, and says how long it took until a bare
+// measureLatency lets clients listen while statuses are written, and says how long it took until a bare
 // watch, and the clients, knew: all but one in a hundred.
-func (h *hall) round(t *testing.T, clients, stuck int) (bare, stream time.Duration) {
-	b := &beats{sent: map[int]time.Time{}, took: map[string][]time.Duration{}, heard: map[string]int{}}
-	h.bare(b)
-	h.clients(t, 0)
+func (h *benchCenter) measureLatency(t *testing.T, clients, stuck int) (bare, stream time.Duration) {
+	b := &latencyRecorder{sent: map[int]time.Time{}, latencies: map[string][]time.Duration{}, received: map[string]int{}}
+	h.watchDirectly(b)
+	h.waitForClients(t, 0)
 	before := h.Hub.Stats()
-	var all sync.WaitGroup
-	var listeners []*listener
+	var wg sync.WaitGroup
+	var streams []*rawStreamClient
 	for range clients {
-		l := dial(t, h.house, h.token, "")
-		listeners = append(listeners, l)
-		all.Go(func() { l.listen(func(n int, at time.Time) { b.hear("stream", n, at) }, nil) })
+		l := dialStream(t, h.testCenter, h.token, "")
+		streams = append(streams, l)
+		wg.Go(func() { l.readEvents(func(n int, at time.Time) { b.recordReceived("stream", n, at) }, nil) })
 	}
 	for range stuck {
-		listeners = append(listeners, dial(t, h.house, h.token, "")) // and never reads
+		streams = append(streams, dialStream(t, h.testCenter, h.token, "")) // and never reads
 	}
-	h.clients(t, clients+stuck)
+	h.waitForClients(t, clients+stuck)
 	time.Sleep(time.Second)
-	events := int(lasting.Seconds()) * perSecond
-	tick := time.NewTicker(time.Second / perSecond)
+	events := int(loadDuration.Seconds()) * eventsPerSecond
+	tick := time.NewTicker(time.Second / eventsPerSecond)
 	defer tick.Stop()
 	var writes sync.WaitGroup
 	for n := range events {
 		<-tick.C
-		writes.Go(func() { h.beat(b, n, n%20) })
+		writes.Go(func() { h.writeStatus(b, n, n%20) })
 	}
 	writes.Wait()
 	time.Sleep(2 * time.Second)
 	after := h.Hub.Stats()
-	bare, stream = b.at("bare", .99), b.at("stream", .99) // before the watch hears of the next round
+	bare, stream = b.quantile("bare", .99), b.quantile("stream", .99) // before the watch hears of the next round
 	t.Logf("%5d clients (and %d that do not read), %d events at %d/s: bare watch p50 %s p99 %s, stream p50 %s p99 %s; %d deliveries, %.2f encodes per frame, %d slow ones closed",
-		clients, stuck, events, perSecond, ms(b.at("bare", .5)), ms(b.at("bare", .99)), ms(b.at("stream", .5)), ms(b.at("stream", .99)),
-		b.heard["stream"], float64(after.Encodes-before.Encodes)/float64(max(1, after.Frames-before.Frames)), after.ClosedSlow-before.ClosedSlow)
-	if got := b.heard["stream"]; got < clients*events*9/10 {
+		clients, stuck, events, eventsPerSecond, ms(b.quantile("bare", .5)), ms(b.quantile("bare", .99)), ms(b.quantile("stream", .5)), ms(b.quantile("stream", .99)),
+		b.received["stream"], float64(after.Encodes-before.Encodes)/float64(max(1, after.Frames-before.Frames)), after.ClosedSlow-before.ClosedSlow)
+	if got := b.received["stream"]; got < clients*events*9/10 {
 		t.Errorf("%d frames were heard, of %d", got, clients*events)
 	}
-	for _, l := range listeners {
+	for _, l := range streams {
 		_ = l.conn.Close()
 	}
-	all.Wait()
+	wg.Wait()
 	return bare, stream
 }
 
-// clients waits until so many are there.
-func (h *hall) clients(t *testing.T, want int) {
+// waitForClients waits until so many are there.
+func (h *benchCenter) waitForClients(t *testing.T, want int) {
 	t.Helper()
 	eventually(t, 60*time.Second, func() error {
 		if n := h.Hub.Stats().Clients; n != want {
@@ -273,9 +273,9 @@ func (h *hall) clients(t *testing.T, want int) {
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
 
-// tries is how often a short test takes a time: CI has a machine that others use, too. A long
+// maxAttempts is how often a short test takes a time: CI has a machine that others use, too. A long
 // one is run when that is quiet, and takes it once.
-func tries() int {
+func maxAttempts() int {
 	if os.Getenv("HOLDFAST_LONG") != "" {
 		return 1
 	}
@@ -284,67 +284,67 @@ func tries() int {
 
 // TestFanOut writes, and sees how long it takes until clients know, beside a bare watch.
 func TestFanOut(t *testing.T) {
-	h := newHall(t, 20)
+	h := newBenchCenter(t, 20)
 	clients, limit := 100, 250*time.Millisecond // a small machine that is busy with other tests
 	long := os.Getenv("HOLDFAST_LONG") != ""
 	if long {
 		limit = 50 * time.Millisecond
 	}
-	bare, p99 := h.round(t, clients, 0)
-	for try := 1; try < tries() && bare > limit; try++ { // the machine was not there for anybody
-		bare, p99 = h.round(t, clients, 0)
+	bare, p99 := h.measureLatency(t, clients, 0)
+	for try := 1; try < maxAttempts() && bare > limit; try++ { // the machine was not there for anybody
+		bare, p99 = h.measureLatency(t, clients, 0)
 	}
-	if more := p99 - bare; more > limit {
-		t.Errorf("p99 is %s more than that of a bare watch", ms(more))
+	if extra := p99 - bare; extra > limit {
+		t.Errorf("p99 is %s more than that of a bare watch", ms(extra))
 	}
-	h.reconnects(t, clients)
+	h.testReconnect(t, clients)
 	if !long {
 		return
 	}
-	stuck, with := h.round(t, clients, clients/10)
+	bareWithStuck, withStuck := h.measureLatency(t, clients, clients/10)
 	// The API server's own time differs from round to round: what the center adds is compared.
-	if more := with - stuck - (p99 - bare); more > p99/10+5*time.Millisecond {
-		t.Errorf("clients that do not read cost the others %s", ms(more))
+	if extra := withStuck - bareWithStuck - (p99 - bare); extra > p99/10+5*time.Millisecond {
+		t.Errorf("clients that do not read cost the others %s", ms(extra))
 	}
-	h.round(t, 1000, 0)
+	h.measureLatency(t, 1000, 0)
 }
 
-// reconnects cuts all clients off; they come back and go on, and the API server hears nothing of
+// testReconnect cuts all clients off; they come back and go on, and the API server hears nothing of
 // it but questions about rights.
-func (h *hall) reconnects(t *testing.T, clients int) {
-	h.clients(t, 0)
+func (h *benchCenter) testReconnect(t *testing.T, clients int) {
+	h.waitForClients(t, 0)
 	log, err := audit.Open(h.plane.AuditLog())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
 	snapshots := 0
-	quiet := func(int, time.Time) {}
-	first := make([]*listener, clients)
-	var all sync.WaitGroup
+	ignore := func(int, time.Time) {}
+	first := make([]*rawStreamClient, clients)
+	var wg sync.WaitGroup
 	for i := range first {
-		first[i] = dial(t, h.house, h.token, "")
-		all.Go(func() { first[i].listen(quiet, nil) })
+		first[i] = dialStream(t, h.testCenter, h.token, "")
+		wg.Go(func() { first[i].readEvents(ignore, nil) })
 	}
-	h.clients(t, clients)
+	h.waitForClients(t, clients)
 	time.Sleep(time.Second)
-	b := &beats{sent: map[int]time.Time{}, took: map[string][]time.Duration{}, heard: map[string]int{}}
-	h.beat(b, 1_000_000, 0)
+	b := &latencyRecorder{sent: map[int]time.Time{}, latencies: map[string][]time.Duration{}, received: map[string]int{}}
+	h.writeStatus(b, 1_000_000, 0)
 	time.Sleep(500 * time.Millisecond)
 	for _, l := range first {
 		_ = l.conn.Close()
 	}
-	all.Wait()
+	wg.Wait()
 	from, err := log.Mark(t.Context(), h.plane.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	resumed := h.Hub.Stats().Resumed
 	for i := range first {
-		l := dial(t, h.house, h.token, first[i].last)
+		l := dialStream(t, h.testCenter, h.token, first[i].lastEventID)
 		defer func() { _ = l.conn.Close() }()
-		all.Go(func() {
-			l.listen(quiet, func(name string) {
+		wg.Go(func() {
+			l.readEvents(ignore, func(name string) {
 				if name == "snapshot" {
 					mu.Lock()
 					snapshots++
@@ -359,18 +359,18 @@ func (h *hall) reconnects(t *testing.T, clients int) {
 		}
 		return nil
 	})
-	others, reviews := h.asked(t, log, from)
+	requests, reviews := h.centerRequests(t, log, from)
 	mu.Lock()
 	defer mu.Unlock()
-	t.Logf("%d clients came back: %d resumed, %d snapshots, %d requests to the API server and %d questions about rights", clients, clients, snapshots, others, reviews)
-	if others > 0 || snapshots > 0 {
-		t.Errorf("%d requests, %d snapshots", others, snapshots)
+	t.Logf("%d clients came back: %d resumed, %d snapshots, %d requests to the API server and %d questions about rights", clients, clients, snapshots, requests, reviews)
+	if requests > 0 || snapshots > 0 {
+		t.Errorf("%d requests, %d snapshots", requests, snapshots)
 	}
 }
 
-// asked is what the center has asked of the API server: requests, and questions about rights. A
+// centerRequests is what the center has asked of the API server: requests, and questions about rights. A
 // watch that ends was there before.
-func (h *hall) asked(t *testing.T, log *audit.Log, from audit.Position) (requests, reviews int) {
+func (h *benchCenter) centerRequests(t *testing.T, log *audit.Log, from audit.Position) (requests, reviews int) {
 	t.Helper()
 	events, err := log.Since(t.Context(), h.plane.Config, from)
 	if err != nil {

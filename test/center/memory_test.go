@@ -17,13 +17,13 @@ import (
 )
 
 var (
-	objects  = flag.Int("objects", pick(1_000, 20_000), "how many objects applications have")
-	strays   = flag.Int("configmaps", pick(2_000, 50_000), "how many ConfigMaps are nobody's")
-	profiles = flag.String("profiles", "", "a folder for heap profiles of the center")
+	objects       = flag.Int("objects", shortOrLong(1_000, 20_000), "how many objects applications have")
+	unrelatedMaps = flag.Int("configmaps", shortOrLong(2_000, 50_000), "how many ConfigMaps are nobody's")
+	profiles      = flag.String("profiles", "", "a folder for heap profiles of the center")
 )
 
-// pick is the full figure where it was asked for: HOLDFAST_LONG=1.
-func pick(short, long int) int {
+// shortOrLong is the full figure where it was asked for: HOLDFAST_LONG=1.
+func shortOrLong(short, long int) int {
 	if os.Getenv("HOLDFAST_LONG") != "" {
 		return long
 	}
@@ -38,8 +38,8 @@ const (
 	// maxPerObject is the heap that each of them may need: with the garbage of a heap that doubles
 	// before it is collected, and what the process needs anyway, that makes maxResident.
 	maxPerObject = 5_000
-	// maxPerMap is what a ConfigMap of nobody may need where it has to be known that it is there.
-	maxPerMap = 800
+	// maxPerConfigMap is what a ConfigMap of nobody may need where it has to be known that it is there.
+	maxPerConfigMap = 800
 )
 
 // TestMemory fills a cluster, and looks at what the center needs to follow it, beside informers of
@@ -47,117 +47,121 @@ const (
 func TestMemory(t *testing.T) {
 	plane := testutil.ControlPlane(t, controlplane.Options{NoControllerManager: true})
 	operator.Install(t, plane)
-	c := newCrowd(t, plane.Config)
+	c := newPopulator(t, plane.Config)
 	applications := *objects / perApplication
 	nodes := applications*perApplication/perNode/4 + 1
-	each(t, 0, nodes, c.node)
-	each(t, 0, applications/perNamespace+1, func(ctx context.Context, i int) error { return c.namespace(ctx, namespaceOf(i*perNamespace)) })
+	parallel(t, 0, nodes, c.createNode)
+	parallel(t, 0, applications/perNamespace+1, func(ctx context.Context, i int) error { return c.createNamespace(ctx, namespaceOf(i*perNamespace)) })
 
-	before, after := map[string]held{}, map[string]held{}
-	each(t, 0, applications/2, c.application)
-	if made := int(c.made.Load()) - nodes; made != applications/2*perApplication {
+	before, after := map[string]memoryReport{}, map[string]memoryReport{}
+	parallel(t, 0, applications/2, c.createApplication)
+	if made := int(c.created.Load()) - nodes; made != applications/2*perApplication {
 		t.Fatalf("%d applications have %d objects, want %d each", applications/2, made, perApplication)
 	}
-	measure(t, plane.Config, c, applications/2, before)
-	each(t, applications/2, applications, c.application)
-	measure(t, plane.Config, c, applications, after)
+	measureAll(t, plane.Config, c, applications/2, before)
+	parallel(t, applications/2, applications, c.createApplication)
+	measureAll(t, plane.Config, c, applications, after)
 
 	t.Logf("%-38s %8s %10s %8s %8s %8s %8s", "holds", "objects", "per object", "heap", "RSS", "peak", "live in")
-	for _, what := range holders() {
+	for _, what := range probeTargets() {
 		a, b := before[what], after[what]
-		t.Logf("%-38s %8d %8.0f B %8s %8s %8s %7.1fs", what, b.Objects, slope(a, b), mib(b.Heap), mib(b.Resident), mib(b.Peak), b.Live.Seconds())
+		t.Logf("%-38s %8d %8.0f B %8s %8s %8s %7.1fs", what, b.Objects, heapPerObject(a, b), mib(b.Heap), mib(b.Resident), mib(b.Peak), b.SyncTime.Seconds())
 	}
-	of := after[holdCenter]
-	if got := slope(before[holdCenter], of); got > maxPerObject {
+	centerReport := after[probeCenter]
+	if got := heapPerObject(before[probeCenter], centerReport); got > maxPerObject {
 		t.Errorf("the center needs %.0f bytes of heap per object, want at most %d", got, maxPerObject)
 	}
-	if of.Peak > maxResident {
-		t.Errorf("the center needed %s for %d objects, want at most %s", mib(of.Peak), of.Objects, mib(maxResident))
+	if centerReport.Peak > maxResident {
+		t.Errorf("the center needed %s for %d objects, want at most %s", mib(centerReport.Peak), centerReport.Objects, mib(maxResident))
 	}
 	if os.Getenv("HOLDFAST_LONG") != "" {
-		collectors(t, plane.Config, applications)
+		compareGCSettings(t, plane.Config, applications)
 	}
-	bystanders(t, plane.Config, c, applications)
+	testUnrelatedConfigMaps(t, plane.Config, c, applications)
 }
 
-// recommended are the settings that the container of the center should have: with them garbage is
+// recommendedEnv are the settings that the container of the center should have: with them garbage is
 // at most half of what is held, and a first list of everything does not leave it large.
-var recommended = []string{"GOGC=50", "GOMEMLIMIT=450MiB"}
+var recommendedEnv = []string{"GOGC=50", "GOMEMLIMIT=450MiB"}
 
-// holders are those that are compared. A short run is about the center alone.
-func holders() []string {
+// probeTargets are those that are compared. A short run is about the center alone.
+func probeTargets() []string {
 	if os.Getenv("HOLDFAST_LONG") == "" {
-		return []string{holdCenter}
+		return []string{probeCenter}
 	}
-	return []string{holdCenter, holdWhole, holdTrimmed}
+	return []string{probeCenter, probeInformers, probeTrimmedInformers}
 }
 
-// measure lets each hold what there is, one after the other.
-func measure(t *testing.T, config *rest.Config, c *crowd, applications int, out map[string]held) {
+// measureAll lets each hold what there is, one after the other.
+func measureAll(t *testing.T, config *rest.Config, c *populator, applications int, out map[string]memoryReport) {
 	t.Helper()
-	for _, what := range holders() {
+	for _, what := range probeTargets() {
 		t.Run(fmt.Sprintf("%s/%d", what, applications), func(t *testing.T) {
 			var settings []string
-			if what == holdCenter {
-				settings = recommended
+			if what == probeCenter {
+				settings = recommendedEnv
 			}
-			h := hold(t, config, what, settings...)
-			out[what] = h.settled(func(now held) bool {
-				return now.Objects >= int(c.made.Load()) && (what != holdCenter || now.Applications == applications)
+			h := startProbe(t, config, what, settings...)
+			out[what] = h.waitStable(func(now memoryReport) bool {
+				return now.Objects >= int(c.created.Load()) && (what != probeCenter || now.Applications == applications)
 			})
-			if what == holdCenter && *profiles != "" {
-				h.ask("profile " + filepath.Join(*profiles, fmt.Sprintf("%d.pprof", applications)))
+			if what == probeCenter && *profiles != "" {
+				h.query("profile " + filepath.Join(*profiles, fmt.Sprintf("%d.pprof", applications)))
 			}
 		})
 	}
 }
 
-// slope is the heap that one more object needs.
-func slope(a, b held) float64 {
+// heapPerObject is the heap that one more object needs.
+func heapPerObject(a, b memoryReport) float64 {
 	return (float64(b.Heap) - float64(a.Heap)) / float64(b.Objects-a.Objects)
 }
 
 func mib(bytes uint64) string { return fmt.Sprintf("%.0f MiB", float64(bytes)/(1<<20)) }
 
-// collectors shows what settings of the garbage collector make of it.
-func collectors(t *testing.T, config *rest.Config, applications int) {
+// compareGCSettings shows what settings of the garbage collector make of it.
+func compareGCSettings(t *testing.T, config *rest.Config, applications int) {
 	t.Helper()
 	t.Logf("%-38s %8s %8s %8s", "settings", "RSS", "peak", "live in")
 	for _, env := range [][]string{{"GOGC=100"}, {"GOGC=50"}, {"GOGC=100", "GOMEMLIMIT=450MiB"}} {
 		t.Run(fmt.Sprint(env), func(t *testing.T) {
-			h := hold(t, config, holdCenter, env...)
-			got := h.settled(func(now held) bool { return now.Applications == applications })
-			t.Logf("%-38s %8s %8s %7.1fs", fmt.Sprint(env), mib(got.Resident), mib(got.Peak), got.Live.Seconds())
+			h := startProbe(t, config, probeCenter, env...)
+			got := h.waitStable(func(now memoryReport) bool { return now.Applications == applications })
+			t.Logf("%-38s %8s %8s %7.1fs", fmt.Sprint(env), mib(got.Resident), mib(got.Peak), got.SyncTime.Seconds())
 		})
 	}
 }
 
-// bystanders are ConfigMaps that are nobody's: where there is no application none is held, and where
+// testUnrelatedConfigMaps are ConfigMaps that are nobody's: where there is no application none is held, and where
 // there is one, little more than their names.
-func bystanders(t *testing.T, config *rest.Config, c *crowd, applications int) {
+func testUnrelatedConfigMaps(t *testing.T, config *rest.Config, c *populator, applications int) {
 	t.Helper()
-	spaces := max(1, *strays/1_000)
-	space := func(i int) string { return fmt.Sprintf("other-%d", i%spaces) }
-	each(t, 0, spaces, func(ctx context.Context, i int) error { return c.namespace(ctx, space(i)) })
-	each(t, 0, *strays, func(ctx context.Context, i int) error { return c.bystander(ctx, space(i), i) })
-	h := hold(t, config, holdCenter, recommended...)
-	without := h.settled(func(now held) bool { return now.Applications == applications })
-	if own := without.Maps; own >= applications+*strays/100 {
+	namespaces := max(1, *unrelatedMaps/1_000)
+	namespaceFor := func(i int) string { return fmt.Sprintf("other-%d", i%namespaces) }
+	parallel(t, 0, namespaces, func(ctx context.Context, i int) error { return c.createNamespace(ctx, namespaceFor(i)) })
+	parallel(t, 0, *unrelatedMaps, func(ctx context.Context, i int) error { return c.createUnrelatedConfigMap(ctx, namespaceFor(i), i) })
+	h := startProbe(t, config, probeCenter, recommendedEnv...)
+	without := h.waitStable(func(now memoryReport) bool { return now.Applications == applications })
+	if own := without.ConfigMaps; own >= applications+*unrelatedMaps/100 {
 		t.Errorf("%d ConfigMaps are held, of which %d applications have one each, and the others are in namespaces without any", own, applications)
 	}
-	each(t, 0, spaces, func(ctx context.Context, i int) error { return c.Create(ctx, small(space(i))) })
-	with := h.settled(func(now held) bool {
-		return now.Applications == applications+spaces && now.Maps >= without.Maps+*strays
+	parallel(t, 0, namespaces, func(ctx context.Context, i int) error { return c.Create(ctx, smallStack(namespaceFor(i))) })
+	with := h.waitStable(func(now memoryReport) bool {
+		return now.Applications == applications+namespaces && now.ConfigMaps >= without.ConfigMaps+*unrelatedMaps
 	})
-	perMap := (float64(with.Heap) - float64(without.Heap)) / float64(*strays)
+	perMap := (float64(with.Heap) - float64(without.Heap)) / float64(*unrelatedMaps)
 	t.Logf("%d ConfigMaps of nobody: %d held where there is no application, %.0f bytes each where there is one, with %d informers more; RSS %s, peak %s",
-		*strays, without.Maps-applications, perMap, spaces, mib(with.Resident), mib(with.Peak))
-	if perMap > maxPerMap {
-		t.Errorf("a ConfigMap of nobody needs %.0f bytes, want at most %d", perMap, maxPerMap)
+		*unrelatedMaps, without.ConfigMaps-applications, perMap, namespaces, mib(with.Resident), mib(with.Peak))
+	if perMap > maxPerConfigMap {
+		t.Errorf("a ConfigMap of nobody needs %.0f bytes, want at most %d", perMap, maxPerConfigMap)
 	}
 	if *profiles != "" {
-		h.ask("profile " + filepath.Join(*profiles, "configmaps.pprof"))
+		h.query("profile " + filepath.Join(*profiles, "configmaps.pprof"))
 	}
-	each(t, 0, spaces, func(ctx context.Context, i int) error { return client.IgnoreNotFound(c.Delete(ctx, small(space(i)))) })
-	h.settled(func(now held) bool { return now.Applications == applications && now.Maps == without.Maps })
+	parallel(t, 0, namespaces, func(ctx context.Context, i int) error {
+		return client.IgnoreNotFound(c.Delete(ctx, smallStack(namespaceFor(i))))
+	})
+	h.waitStable(func(now memoryReport) bool {
+		return now.Applications == applications && now.ConfigMaps == without.ConfigMaps
+	})
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// tool is the built program: the tests use it as a developer does.
-var tool string
+// toolPath is the built program: the tests use it as a developer does.
+var toolPath string
 
 func TestMain(m *testing.M) {
 	if flag.Parse(); testing.Short() {
@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	tool = filepath.Join(dir, "cluster")
-	if out, err := exec.Command("go", "build", "-o", tool, ".").CombinedOutput(); err != nil {
+	toolPath = filepath.Join(dir, "cluster")
+	if out, err := exec.Command("go", "build", "-o", toolPath, ".").CombinedOutput(); err != nil {
 		panic(fmt.Sprintf("build the tool: %v\n%s", err, out))
 	}
 	code := m.Run()
@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// cluster is one started by the tool.
-type cluster struct {
+// testCluster is one started by the tool.
+type testCluster struct {
 	dir       string
 	level     string
 	port      int
@@ -42,7 +42,7 @@ type cluster struct {
 }
 
 // newCluster names a cluster and takes it down at the end, whatever happened.
-func newCluster(t *testing.T, level string, port int) *cluster {
+func newCluster(t *testing.T, level string, port int) *testCluster {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a cluster: make test-e2e runs it")
@@ -54,7 +54,7 @@ func newCluster(t *testing.T, level string, port int) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{dir: filepath.Join(dir, "data"), level: level, port: port, namespace: "default"}
+	c := &testCluster{dir: filepath.Join(dir, "data"), level: level, port: port, namespace: "default"}
 	t.Cleanup(func() {
 		if t.Failed() {
 			c.showLogs(t)
@@ -65,15 +65,15 @@ func newCluster(t *testing.T, level string, port int) *cluster {
 	return c
 }
 
-func (c *cluster) upArgs() []string {
+func (c *testCluster) upArgs() []string {
 	return []string{"up", "--dir=" + c.dir, "--level=" + c.level, fmt.Sprintf("--port=%d", c.port)}
 }
 
 // up starts the cluster and returns how long it took.
-func (c *cluster) up(t *testing.T, extra ...string) time.Duration {
+func (c *testCluster) up(t *testing.T, extra ...string) time.Duration {
 	t.Helper()
 	start := time.Now()
-	out, err := exec.CommandContext(t.Context(), tool, append(c.upArgs(), extra...)...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), toolPath, append(c.upArgs(), extra...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("up: %v\n%s", err, out)
 	}
@@ -81,45 +81,45 @@ func (c *cluster) up(t *testing.T, extra ...string) time.Duration {
 	return time.Since(start)
 }
 
-func (c *cluster) down(t *testing.T) {
+func (c *testCluster) down(t *testing.T) {
 	t.Helper()
-	if out, err := exec.Command(tool, "down", "--dir="+c.dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command(toolPath, "down", "--dir="+c.dir).CombinedOutput(); err != nil {
 		t.Fatalf("down: %v\n%s", err, out)
 	}
 }
 
-func (c *cluster) showLogs(t *testing.T) {
+func (c *testCluster) showLogs(t *testing.T) {
 	t.Helper()
 	logs, _ := filepath.Glob(c.dir + "/log/*.log")
 	for _, l := range logs {
 		out, _ := exec.Command("tail", "-n", "5", l).CombinedOutput()
 		t.Logf("%s:\n%s", l, out)
 	}
-	if out, err := c.try("get", "pods,pvc,events", "--all-namespaces", "--ignore-not-found"); err == nil {
+	if out, err := c.tryKubectl("get", "pods,pvc,events", "--all-namespaces", "--ignore-not-found"); err == nil {
 		t.Logf("%s", out)
 	}
 }
 
-// in returns the same cluster seen from a new namespace.
-func (c *cluster) in(t *testing.T, namespace string) *cluster {
+// inNamespace returns the same cluster seen from a new namespace.
+func (c *testCluster) inNamespace(t *testing.T, namespace string) *testCluster {
 	t.Helper()
 	c.kubectl(t, "create", "namespace", namespace)
-	view := *c
-	view.namespace = namespace
-	return &view
+	scoped := *c
+	scoped.namespace = namespace
+	return &scoped
 }
 
-func (c *cluster) command(ctx context.Context, args ...string) *exec.Cmd {
+func (c *testCluster) kubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
 	kubectl := filepath.Join("..", "..", "bin", "k8s", "kubectl")
 	return exec.CommandContext(ctx, kubectl, append([]string{
 		"--kubeconfig=" + c.dir + "/kubeconfig", "--namespace=" + c.namespace,
 	}, args...)...)
 }
 
-func (c *cluster) try(args ...string) (string, error) {
+func (c *testCluster) tryKubectl(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	out, err := c.command(ctx, args...).CombinedOutput()
+	out, err := c.kubectlCommand(ctx, args...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
@@ -127,25 +127,25 @@ func (c *cluster) try(args ...string) (string, error) {
 }
 
 // kubectl runs it and returns its output; it must succeed.
-func (c *cluster) kubectl(t *testing.T, args ...string) string {
+func (c *testCluster) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := c.try(args...)
+	out, err := c.tryKubectl(args...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-func (c *cluster) apply(t *testing.T, manifest string) {
+func (c *testCluster) apply(t *testing.T, manifest string) {
 	t.Helper()
-	cmd := c.command(t.Context(), "apply", "--filename=-")
+	cmd := c.kubectlCommand(t.Context(), "apply", "--filename=-")
 	cmd.Stdin = strings.NewReader(manifest)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("apply: %v\n%s", err, out)
 	}
 }
 
-func testdata(t *testing.T, name string) string {
+func readTestdata(t *testing.T, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
@@ -155,11 +155,11 @@ func testdata(t *testing.T, name string) string {
 }
 
 // eventually asks until there is no error any more.
-func eventually(t *testing.T, timeout time.Duration, ask func() error) {
+func eventually(t *testing.T, timeout time.Duration, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(timeout)
 	for {
-		err := ask()
+		err := check()
 		if err == nil {
 			return
 		}
@@ -170,11 +170,11 @@ func eventually(t *testing.T, timeout time.Duration, ask func() error) {
 	}
 }
 
-// shows waits until a kubectl command prints want.
-func (c *cluster) shows(t *testing.T, timeout time.Duration, want string, args ...string) {
+// waitForOutput waits until a kubectl command prints want.
+func (c *testCluster) waitForOutput(t *testing.T, timeout time.Duration, want string, args ...string) {
 	t.Helper()
 	eventually(t, timeout, func() error {
-		out, err := c.try(args...)
+		out, err := c.tryKubectl(args...)
 		if err != nil {
 			return err
 		}

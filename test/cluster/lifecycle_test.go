@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// TestCrashIsCleanedByDown kills the tool at several moments of up, and the cluster's
+// TestDownCleansUpAfterCrash kills the tool at several moments of up, and the cluster's
 // own processes while it runs. The next down leaves nothing, and up works again.
-func TestCrashIsCleanedByDown(t *testing.T) {
+func TestDownCleansUpAfterCrash(t *testing.T) {
 	c := newCluster(t, "node", 26453)
-	before := machine(t)
+	before := machineState(t)
 	for _, after := range []time.Duration{50 * time.Millisecond, time.Second, 4 * time.Second, 7 * time.Second} {
-		up := exec.Command(tool, c.upArgs()...)
+		up := exec.Command(toolPath, c.upArgs()...)
 		if err := up.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -27,18 +27,18 @@ func TestCrashIsCleanedByDown(t *testing.T) {
 		}
 		_ = up.Wait()
 		c.down(t)
-		sameMachine(t, before)
+		verifyMachineUnchanged(t, before)
 	}
 
 	c.up(t)
-	c.apply(t, testdata(t, "claim.yaml"))
-	c.shows(t, time.Minute, "Running", "get", "pod", "writer")
-	if out, err := exec.Command(tool, c.upArgs()...).CombinedOutput(); err == nil || !strings.Contains(string(out), "runs in "+c.dir+" already") {
+	c.apply(t, readTestdata(t, "claim.yaml"))
+	c.waitForOutput(t, time.Minute, "Running", "get", "pod", "writer")
+	if out, err := exec.Command(toolPath, c.upArgs()...).CombinedOutput(); err == nil || !strings.Contains(string(out), "runs in "+c.dir+" already") {
 		t.Errorf("a second up must refuse and say why, got %v:\n%s", err, out)
 	}
-	killSupervise(t, c)
+	killSupervisor(t, c)
 	c.down(t)
-	sameMachine(t, before)
+	verifyMachineUnchanged(t, before)
 	c.down(t) // nothing there is fine
 
 	c.up(t)
@@ -49,14 +49,14 @@ func TestCrashIsCleanedByDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.down(t)
-	sameMachine(t, before)
+	verifyMachineUnchanged(t, before)
 }
 
-// killSupervise kills the process below the init of this cluster.
-func killSupervise(t *testing.T, c *cluster) {
+// killSupervisor kills the process below the init of this cluster.
+func killSupervisor(t *testing.T, c *testCluster) {
 	t.Helper()
-	init := output(t, "pgrep", "--full", "init --dir="+c.dir+"$")[0]
-	pid, err := strconv.Atoi(output(t, "pgrep", "--parent", init, "--full", "supervise")[0])
+	initPID := commandLines(t, "pgrep", "--full", "init --dir="+c.dir+"$")[0]
+	pid, err := strconv.Atoi(commandLines(t, "pgrep", "--parent", initPID, "--full", "supervise")[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,46 +65,46 @@ func killSupervise(t *testing.T, c *cluster) {
 	}
 }
 
-// TestControlPlanes runs two side by side.
-func TestControlPlanes(t *testing.T) {
+// TestTwoControlPlanesSideBySide runs two side by side.
+func TestTwoControlPlanesSideBySide(t *testing.T) {
 	a, b := newCluster(t, "control-plane", 26463), newCluster(t, "control-plane", 26473)
-	before := machine(t)
-	for name, c := range map[string]*cluster{"a": a, "b": b} {
+	before := machineState(t)
+	for name, c := range map[string]*testCluster{"a": a, "b": b} {
 		took := c.up(t, "--audit")
 		t.Logf("control plane %s ready after %.1f s", name, took.Seconds())
 		if took > 10*time.Second {
 			t.Errorf("control plane %s took %s, want at most 10 s", name, took)
 		}
 	}
-	for name, c := range map[string]*cluster{"a": a, "b": b} {
+	for name, c := range map[string]*testCluster{"a": a, "b": b} {
 		c.kubectl(t, "create", "configmap", "who", "--from-literal=name="+name)
 	}
-	a.shows(t, time.Second, "a", "get", "configmap", "who", "--output=jsonpath={.data.name}")
+	a.waitForOutput(t, time.Second, "a", "get", "configmap", "who", "--output=jsonpath={.data.name}")
 	a.down(t)
-	b.shows(t, time.Second, "b", "get", "configmap", "who", "--output=jsonpath={.data.name}")
+	b.waitForOutput(t, time.Second, "b", "get", "configmap", "who", "--output=jsonpath={.data.name}")
 	if out, err := exec.Command("grep", "--count", `"verb":"create".*"requestObject".*"name":"who"`, b.dir+"/audit.log").Output(); err != nil || strings.TrimSpace(string(out)) != "1" {
 		t.Errorf("the audit log must have the body of the write once, got %s, %v", out, err)
 	}
 	// A part that dies comes back, as on a real machine.
-	etcd, err := strconv.Atoi(output(t, "pgrep", "--full", "etcd.*--data-dir="+b.dir+"/")[0])
+	etcd, err := strconv.Atoi(commandLines(t, "pgrep", "--full", "etcd.*--data-dir="+b.dir+"/")[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Kill(etcd, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	b.shows(t, 30*time.Second, "b", "get", "configmap", "who", "--output=jsonpath={.data.name}")
+	b.waitForOutput(t, 30*time.Second, "b", "get", "configmap", "who", "--output=jsonpath={.data.name}")
 	b.down(t)
-	sameMachine(t, before)
+	verifyMachineUnchanged(t, before)
 }
 
-// TestPortTaken names the port and does not leave half a cluster.
-func TestPortTaken(t *testing.T) {
+// TestUpFailsOnTakenPort names the port and does not leave half a cluster.
+func TestUpFailsOnTakenPort(t *testing.T) {
 	a, b := newCluster(t, "control-plane", 26483), newCluster(t, "node", 26483)
 	a.up(t)
-	out, err := exec.Command(tool, b.upArgs()...).CombinedOutput()
+	out, err := exec.Command(toolPath, b.upArgs()...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), fmt.Sprint(b.port)) {
 		t.Errorf("up on a taken port: %v\n%s", err, out)
 	}
-	a.shows(t, time.Second, "ok", "get", "--raw=/readyz")
+	a.waitForOutput(t, time.Second, "ok", "get", "--raw=/readyz")
 }

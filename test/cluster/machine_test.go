@@ -12,20 +12,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// machine describes everything on the host that a cluster could leave behind.
-func machine(t *testing.T) map[string][]string {
+// machineState describes everything on the host that a cluster could leave behind.
+func machineState(t *testing.T) map[string][]string {
 	t.Helper()
 	return map[string][]string{
 		"processes":  clusterProcesses(t),
-		"mounts":     columns(t, "/proc/self/mountinfo", 4),
-		"namespaces": namespaces(t),
-		"loops":      output(t, "losetup", "--list", "--noheadings", "--output=NAME,BACK-FILE"),
-		"links":      first(output(t, "ip", "-brief", "link")),
-		"netns":      output(t, "ip", "netns", "list"),
-		"routes":     output(t, "ip", "route"),
-		"iptables":   chains(t),
+		"mounts":     fileColumn(t, "/proc/self/mountinfo", 4),
+		"namespaces": processNamespaces(t),
+		"loops":      commandLines(t, "losetup", "--list", "--noheadings", "--output=NAME,BACK-FILE"),
+		"links":      firstFields(commandLines(t, "ip", "-brief", "link")),
+		"netns":      commandLines(t, "ip", "netns", "list"),
+		"routes":     commandLines(t, "ip", "route"),
+		"iptables":   iptablesRules(t),
 		"cgroups":    glob(t, "/sys/fs/cgroup/holdfast*", "/sys/fs/cgroup/*/holdfast*"),
-		"sysctls": output(t, "sysctl", "vm.overcommit_memory", "vm.panic_on_oom", "kernel.panic", "kernel.panic_on_oops",
+		"sysctls": commandLines(t, "sysctl", "vm.overcommit_memory", "vm.panic_on_oom", "kernel.panic", "kernel.panic_on_oops",
 			"kernel.keys.root_maxkeys", "kernel.keys.root_maxbytes", "net.ipv4.ip_forward"),
 		"files": glob(t, "/run/netns", "/run/containerd", "/run/holdfast", "/run/nri", "/run/xtables.lock", "/run/flannel",
 			"/var/log/pods", "/var/log/containers", "/var/lib/cni*", "/var/lib/kubelet*", "/var/lib/containerd*",
@@ -47,13 +47,13 @@ func clusterProcesses(t *testing.T) []string {
 	return found
 }
 
-// sameMachine compares for a few seconds: a dead init counts until the machine's own
+// verifyMachineUnchanged compares for a few seconds: a dead init counts until the machine's own
 // init has noticed.
-func sameMachine(t *testing.T, before map[string][]string) {
+func verifyMachineUnchanged(t *testing.T, before map[string][]string) {
 	t.Helper()
 	var diff string
 	for range 50 {
-		if diff = cmp.Diff(before, machine(t)); diff == "" {
+		if diff = cmp.Diff(before, machineState(t)); diff == "" {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -61,9 +61,9 @@ func sameMachine(t *testing.T, before map[string][]string) {
 	t.Errorf("left behind on the machine (-before +after):\n%s", diff)
 }
 
-// namespaces finds every process that still runs in one of its own: whatever ran on
+// processNamespaces finds every process that still runs in one of its own: whatever ran on
 // the node does.
-func namespaces(t *testing.T) []string {
+func processNamespaces(t *testing.T) []string {
 	t.Helper()
 	var found []string
 	for _, kind := range []string{"net", "mnt", "pid"} {
@@ -77,11 +77,11 @@ func namespaces(t *testing.T) []string {
 	return slices.Compact(found)
 }
 
-// chains lists the names of all chains: packet counters change by themselves.
-func chains(t *testing.T) []string {
+// iptablesRules lists the names of all chains: packet counters change by themselves.
+func iptablesRules(t *testing.T) []string {
 	t.Helper()
 	var found []string
-	for _, line := range output(t, "iptables-save") {
+	for _, line := range commandLines(t, "iptables-save") {
 		if strings.HasPrefix(line, ":") || strings.HasPrefix(line, "-A") {
 			found = append(found, strings.Fields(line)[0]+" "+strings.Fields(line)[1])
 		}
@@ -89,7 +89,7 @@ func chains(t *testing.T) []string {
 	return found
 }
 
-func columns(t *testing.T, file string, column int) []string {
+func fileColumn(t *testing.T, file string, column int) []string {
 	t.Helper()
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -103,7 +103,7 @@ func columns(t *testing.T, file string, column int) []string {
 	return found
 }
 
-func output(t *testing.T, name string, args ...string) []string {
+func commandLines(t *testing.T, name string, args ...string) []string {
 	t.Helper()
 	out, err := exec.Command(name, args...).Output()
 	if err != nil {
@@ -114,7 +114,7 @@ func output(t *testing.T, name string, args ...string) []string {
 	return lines
 }
 
-func first(lines []string) []string {
+func firstFields(lines []string) []string {
 	var names []string
 	for _, l := range lines {
 		names = append(names, strings.Fields(l)[0])

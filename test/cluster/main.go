@@ -88,26 +88,26 @@ func (f *flags) buildFlags() {
 }
 
 // parse takes the flags and exactly the wanted number of other arguments.
-func (f *flags) parse(args []string, others ...string) (err error) {
+func (f *flags) parse(args []string, positional ...string) (err error) {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	if f.NArg() != len(others) {
-		return fmt.Errorf("got arguments %q, want %q", f.Args(), others)
+	if f.NArg() != len(positional) {
+		return fmt.Errorf("got arguments %q, want %q", f.Args(), positional)
 	}
-	f.dir, err = resolve(f.dir)
+	f.dir, err = resolveDir(f.dir)
 	return err
 }
 
-// resolve returns the one path of a folder that may not exist yet: a cluster is found
+// resolveDir returns the one path of a folder that may not exist yet: a cluster is found
 // again by it.
-func resolve(dir string) (string, error) {
+func resolveDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		return real, nil
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		return resolved, nil
 	}
 	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
 	if errors.Is(err, os.ErrNotExist) {
@@ -122,7 +122,7 @@ func (f *flags) build(ctx context.Context, args []string) error {
 	if err := f.parse(args); err != nil {
 		return err
 	}
-	_, err := f.make(ctx)
+	_, err := f.buildAssets(ctx)
 	return err
 }
 
@@ -143,12 +143,12 @@ func (f *flags) rootfs(ctx context.Context, args []string) error {
 	return err
 }
 
-// make builds what the level needs, after a look at what would fail later.
-func (f *flags) make(ctx context.Context) (c node.Config, err error) {
+// buildAssets builds what the level needs, after a look at what would fail later.
+func (f *flags) buildAssets(ctx context.Context) (c node.Config, err error) {
 	if c.Level, err = build.ParseLevel(f.level); err != nil {
 		return c, err
 	}
-	if err := node.Check(c.Level); err != nil {
+	if err := node.CheckRequirements(c.Level); err != nil {
 		return c, err
 	}
 	b, err := build.New(f.kubernetes, os.Stdout)
@@ -193,7 +193,7 @@ func (f *flags) up(ctx context.Context, args []string) error {
 	if err := f.parse(args); err != nil {
 		return err
 	}
-	c, err := f.make(ctx)
+	c, err := f.buildAssets(ctx)
 	if err != nil {
 		return err
 	}
@@ -212,10 +212,10 @@ func (f *flags) image(ctx context.Context, args []string) error {
 	if err := f.parse(args, "PROGRAM", "FILE"); err != nil {
 		return err
 	}
-	return f.archive(ctx, f.Arg(1))
+	return f.writeArchive(ctx, f.Arg(1))
 }
 
-func (f *flags) archive(ctx context.Context, file string) error {
+func (f *flags) writeArchive(ctx context.Context, file string) error {
 	if f.name == "" {
 		return errors.New("--name is needed, the name that pods will write")
 	}
@@ -244,7 +244,7 @@ func (f *flags) load(ctx context.Context, args []string) error {
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
 	archive := filepath.Join(tmp, "image.tar")
-	if err := f.archive(ctx, archive); err != nil {
+	if err := f.writeArchive(ctx, archive); err != nil {
 		return err
 	}
 	return c.Import(ctx, archive)

@@ -16,38 +16,41 @@ import (
 // need of it, in one go.
 func TestNode(t *testing.T) {
 	c := newCluster(t, "node", 26443)
-	before := machine(t)
+	before := machineState(t)
 	start := time.Now()
 	t.Logf("ready %.1f s after nothing", c.up(t).Seconds())
-	c.apply(t, testdata(t, "web.yaml"))
-	c.shows(t, time.Minute, "Running", "get", "pod", "client")
+	c.apply(t, readTestdata(t, "web.yaml"))
+	c.waitForOutput(t, time.Minute, "Running", "get", "pod", "client")
 	t.Logf("first pod of ours Running %.1f s after nothing", time.Since(start).Seconds())
 
 	t.Run("group", func(t *testing.T) {
 		t.Run("Network", func(t *testing.T) { t.Parallel(); testNetwork(t, c) })
-		t.Run("Access", func(t *testing.T) { t.Parallel(); testAccess(t, c) })
-		t.Run("Claim", func(t *testing.T) { t.Parallel(); testClaim(t, c.in(t, "claim")) })
+		t.Run("Access", func(t *testing.T) { t.Parallel(); testKubeletAccess(t, c) })
+		t.Run("Claim", func(t *testing.T) { t.Parallel(); testVolumeExpansion(t, c.inNamespace(t, "claim")) })
 		t.Run("MariaDB10.11", func(t *testing.T) {
 			t.Parallel()
-			testMariaDB(t, c.in(t, "mariadb-10-11"), "mariadb:10.11",
+			testMariaDB(t, c.inNamespace(t, "mariadb-10-11"), "mariadb:10.11",
 				`[{name: MARIADB_ROOT_PASSWORD_HASH_FILE, value: /auth/root-password-hash}]`)
 		})
 		t.Run("MariaDB11.8", func(t *testing.T) {
 			t.Parallel()
-			testMariaDB(t, c.in(t, "mariadb-11-8"), "mariadb:11.8",
+			testMariaDB(t, c.inNamespace(t, "mariadb-11-8"), "mariadb:11.8",
 				`[{name: MARIADB_ROOT_PASSWORD, value: "it's a $ecret"}, {name: MARIADB_DATABASE, value: my_shop},
 				  {name: MARIADB_USER, value: clerk}, {name: MARIADB_PASSWORD_FILE, value: /auth/password}]`)
 		})
-		t.Run("MariaDBRefuses", func(t *testing.T) { t.Parallel(); testMariaDBRefuses(t, c.in(t, "mariadb-refuses")) })
-		t.Run("Simulator", func(t *testing.T) { t.Parallel(); testSimulator(t, c.in(t, "simulator")) })
+		t.Run("MariaDBRefuses", func(t *testing.T) {
+			t.Parallel()
+			testMariaDBRejectsMissingPasswords(t, c.inNamespace(t, "mariadb-refuses"))
+		})
+		t.Run("Simulator", func(t *testing.T) { t.Parallel(); testSimulator(t, c.inNamespace(t, "simulator")) })
 		t.Run("StorageFaults", func(t *testing.T) { t.Parallel(); testStorageFaults(t, c) })
 	})
 
 	c.down(t)
-	sameMachine(t, before)
+	verifyMachineUnchanged(t, before)
 }
 
-func testNetwork(t *testing.T, c *cluster) {
+func testNetwork(t *testing.T, c *testCluster) {
 	c.kubectl(t, "rollout", "status", "deployment/web", "--timeout=60s")
 	address := c.kubectl(t, "get", "service", "web", "--output=jsonpath={.spec.clusterIP}")
 	for what, url := range map[string]string{
@@ -62,13 +65,13 @@ func testNetwork(t *testing.T, c *cluster) {
 	if out := c.kubectl(t, "exec", "client", "--", "nslookup", "web.default.svc.cluster.local"); !strings.Contains(out, address) {
 		t.Errorf("DNS says %q, want %s", out, address)
 	}
-	if out, err := c.try("exec", "client", "--", "nslookup", "example.com."); err == nil || !strings.Contains(err.Error(), "NXDOMAIN") {
+	if out, err := c.tryKubectl("exec", "client", "--", "nslookup", "example.com."); err == nil || !strings.Contains(err.Error(), "NXDOMAIN") {
 		t.Errorf("a name outside the cluster must be NXDOMAIN at once, got %q, %v", out, err)
 	}
 }
 
-// testAccess uses the three ways that go through kubelet.
-func testAccess(t *testing.T, c *cluster) {
+// testKubeletAccess uses the three ways that go through kubelet.
+func testKubeletAccess(t *testing.T, c *testCluster) {
 	c.kubectl(t, "rollout", "status", "deployment/web", "--timeout=60s")
 	if out := c.kubectl(t, "logs", "deployment/web"); !strings.Contains(out, "listening on :8080") {
 		t.Errorf("logs print %q", out)
@@ -76,7 +79,7 @@ func testAccess(t *testing.T, c *cluster) {
 	if out := c.kubectl(t, "exec", "client", "--", "cat", "/etc/hostname"); out != "client" {
 		t.Errorf("exec prints %q", out)
 	}
-	forward := c.command(t.Context(), "port-forward", "service/web", ":80")
+	forward := c.kubectlCommand(t.Context(), "port-forward", "service/web", ":80")
 	stdout, err := forward.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -102,11 +105,11 @@ func testAccess(t *testing.T, c *cluster) {
 	}
 }
 
-// testClaim grows a volume under a running pod that is not root.
-func testClaim(t *testing.T, c *cluster) {
-	c.apply(t, testdata(t, "claim.yaml"))
-	c.shows(t, time.Minute, "Running", "get", "pod", "writer")
-	c.shows(t, 10*time.Second, "999", "exec", "writer", "--", "cat", "/data/who")
+// testVolumeExpansion grows a volume under a running pod that is not root.
+func testVolumeExpansion(t *testing.T, c *testCluster) {
+	c.apply(t, readTestdata(t, "claim.yaml"))
+	c.waitForOutput(t, time.Minute, "Running", "get", "pod", "writer")
+	c.waitForOutput(t, 10*time.Second, "999", "exec", "writer", "--", "cat", "/data/who")
 	size := func() int {
 		fields := strings.Fields(c.kubectl(t, "exec", "writer", "--", "df", "-m", "/data"))
 		mebibytes, err := strconv.Atoi(fields[len(fields)-5])
@@ -118,7 +121,7 @@ func testClaim(t *testing.T, c *cluster) {
 	before := size()
 	c.kubectl(t, "patch", "pvc", "data", "--patch", `{"spec":{"resources":{"requests":{"storage":"600Mi"}}}}`)
 	start := time.Now()
-	c.shows(t, 90*time.Second, "600Mi", "get", "pvc", "data", "--output=jsonpath={.status.capacity.storage}")
+	c.waitForOutput(t, 90*time.Second, "600Mi", "get", "pvc", "data", "--output=jsonpath={.status.capacity.storage}")
 	if after := size(); after < before+150 {
 		t.Errorf("the pod sees %d MiB, before %d", after, before)
 	}
@@ -129,31 +132,31 @@ func testClaim(t *testing.T, c *cluster) {
 }
 
 // testMariaDB keeps rows over a restart. The password has what breaks naive quoting.
-func testMariaDB(t *testing.T, c *cluster, image, env string) {
+func testMariaDB(t *testing.T, c *testCluster, image, env string) {
 	const password = "it's a $ecret"
 	inner := sha1.Sum([]byte(password))
 	hash := fmt.Sprintf("*%X", sha1.Sum(inner[:]))
 	c.apply(t, strings.NewReplacer("{{.Hash}}", hash, "{{.Password}}", password, "{{.Image}}", image, "{{.Env}}", env).
-		Replace(testdata(t, "mariadb.yaml")))
+		Replace(readTestdata(t, "mariadb.yaml")))
 	c.kubectl(t, "rollout", "status", "statefulset/db", "--timeout=90s")
-	as := func(user, statement string) string {
+	queryAs := func(user, statement string) string {
 		t.Helper()
 		return c.kubectl(t, "exec", "--container=mariadb", "db-0", "--", "mariadb", "--host=127.0.0.1", "--user="+user,
 			"--password="+password, "--skip-column-names", "--batch", "--execute="+statement)
 	}
-	sql := func(statement string) string { return as("root", statement) }
+	sql := func(statement string) string { return queryAs("root", statement) }
 	_, version, _ := strings.Cut(image, ":")
 	if got := sql("SELECT VERSION()"); !strings.HasPrefix(got, version+".") {
 		t.Errorf("%s runs %s", image, got)
 	}
 	if strings.Contains(env, "MARIADB_USER") {
-		as("clerk", "CREATE TABLE my_shop.own (id INT)")
+		queryAs("clerk", "CREATE TABLE my_shop.own (id INT)")
 	}
 	sql("CREATE DATABASE shop; CREATE TABLE shop.orders (id INT PRIMARY KEY); INSERT INTO shop.orders VALUES (1), (2), (3)")
 	uid := c.kubectl(t, "get", "pod", "db-0", "--output=jsonpath={.metadata.uid}")
 	c.kubectl(t, "delete", "pod", "db-0")
 	eventually(t, time.Minute, func() error {
-		now, err := c.try("get", "pod", "db-0", "--output=jsonpath={.metadata.uid} {.status.containerStatuses[0].ready}")
+		now, err := c.tryKubectl("get", "pod", "db-0", "--output=jsonpath={.metadata.uid} {.status.containerStatuses[0].ready}")
 		if err != nil || strings.HasPrefix(now, uid) || !strings.HasSuffix(now, " true") {
 			return fmt.Errorf("the new pod is not ready: %q, %w", now, err)
 		}
@@ -167,15 +170,15 @@ func testMariaDB(t *testing.T, c *cluster, image, env string) {
 	}
 }
 
-// testMariaDBRefuses finds no server that started with an account without a password.
-func testMariaDBRefuses(t *testing.T, c *cluster) {
+// testMariaDBRejectsMissingPasswords finds no server that started with an account without a password.
+func testMariaDBRejectsMissingPasswords(t *testing.T, c *testCluster) {
 	for name, args := range map[string][]string{
 		"no-root":  {"--env=MARIADB_DATABASE=x"},
 		"no-user":  {"--env=MARIADB_ROOT_PASSWORD=x", "--env=MARIADB_USER=clerk"},
 		"bad-hash": {"--env=MARIADB_ROOT_PASSWORD=x", "--env=MARIADB_USER=clerk", "--env=MARIADB_PASSWORD_HASH=*12"},
 	} {
 		c.kubectl(t, append([]string{"run", name, "--image=mariadb:11.8", "--restart=Never"}, args...)...)
-		c.shows(t, time.Minute, "Failed", "get", "pod", name, "--output=jsonpath={.status.phase}")
+		c.waitForOutput(t, time.Minute, "Failed", "get", "pod", name, "--output=jsonpath={.status.phase}")
 		if out := c.kubectl(t, "logs", name); !strings.Contains(out, "[entrypoint] ERROR: ") || !strings.Contains(strings.ToLower(out), "password") {
 			t.Errorf("%s: the log must say what is wrong:\n%s", name, out)
 		}

@@ -21,32 +21,32 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
-// played lists pods that do by themselves on the node what the simulator plays.
-var played = map[string]struct {
+// simulatedPods lists pods that do by themselves on the node what the simulator plays.
+var simulatedPods = map[string]struct {
 	behavior podsim.Behavior
 	image    string
 	command  []string
 	change   func(*corev1.PodSpec)
 	until    func(*corev1.PodStatus) bool
 }{
-	"ready": {behavior: podsim.Ready(), image: "localhost/web:1", change: probed, until: ready},
+	"ready": {behavior: podsim.Ready(), image: "localhost/web:1", change: addReadinessProbe, until: podReady},
 	"unready": {
 		behavior: podsim.NeverReady(), image: "localhost/web:1", change: func(s *corev1.PodSpec) {
-			probed(s)
+			addReadinessProbe(s)
 			s.Containers[0].Args = []string{"--healthy=false"}
 		},
 		until: func(s *corev1.PodStatus) bool { return s.Phase == corev1.PodRunning },
 	},
 	"crash": {
-		behavior: podsim.CrashLoop(3).Restarting(1, 100*time.Millisecond), image: "busybox:1", command: []string{"sh", "-c", "exit 3"},
-		until: func(s *corev1.PodStatus) bool { return waitsFor(s, "CrashLoopBackOff") },
+		behavior: podsim.CrashLoop(3).WithRestarts(1, 100*time.Millisecond), image: "busybox:1", command: []string{"sh", "-c", "exit 3"},
+		until: func(s *corev1.PodStatus) bool { return containerWaiting(s, "CrashLoopBackOff") },
 	},
 	"oom": {
-		behavior: podsim.OOMKilled().Restarting(1, 100*time.Millisecond), image: "busybox:1", command: []string{"tail", "/dev/zero"},
+		behavior: podsim.OOMKilled().WithRestarts(1, 100*time.Millisecond), image: "busybox:1", command: []string{"tail", "/dev/zero"},
 		change: func(s *corev1.PodSpec) {
 			s.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("16Mi")}
 		},
-		until: func(s *corev1.PodStatus) bool { return waitsFor(s, "CrashLoopBackOff") },
+		until: func(s *corev1.PodStatus) bool { return containerWaiting(s, "CrashLoopBackOff") },
 	},
 	"config": {
 		behavior: podsim.ConfigMissing("missing"), image: "busybox:1", command: []string{"sleep", "60"},
@@ -55,15 +55,15 @@ var played = map[string]struct {
 				LocalObjectReference: corev1.LocalObjectReference{Name: "missing"},
 			}}}
 		},
-		until: func(s *corev1.PodStatus) bool { return waitsFor(s, "CreateContainerConfigError") },
+		until: func(s *corev1.PodStatus) bool { return containerWaiting(s, "CreateContainerConfigError") },
 	},
-	"succeeded": {behavior: podsim.Succeeded(), image: "busybox:1", command: []string{"true"}, change: once, until: ended},
-	"failed":    {behavior: podsim.Failed(4), image: "busybox:1", command: []string{"sh", "-c", "exit 4"}, change: once, until: ended},
+	"succeeded": {behavior: podsim.Succeeded(), image: "busybox:1", command: []string{"true"}, change: neverRestart, until: podFinished},
+	"failed":    {behavior: podsim.Failed(4), image: "busybox:1", command: []string{"sh", "-c", "exit 4"}, change: neverRestart, until: podFinished},
 }
 
 // testSimulator compares the status that kubelet writes with the one that the
 // simulator writes for the same pod. Tests without a node are worth what this shows.
-func testSimulator(t *testing.T, c *cluster) {
+func testSimulator(t *testing.T, c *testCluster) {
 	config, err := clientcmd.BuildConfigFromFlags("", c.dir+"/kubeconfig")
 	if err != nil {
 		t.Fatal(err)
@@ -77,31 +77,31 @@ func testSimulator(t *testing.T, c *cluster) {
 			t.Error(err)
 		}
 	}()
-	sim, err := podsim.Start(t.Context(), plane.Config, podsim.Playing(func(p *corev1.Pod) podsim.Behavior {
-		return played[p.Name].behavior
+	sim, err := podsim.Start(t.Context(), plane.Config, podsim.WithBehavior(func(p *corev1.Pod) podsim.Behavior {
+		return simulatedPods[p.Name].behavior
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer sim.Stop()
 	node, simulated := kubernetes.NewForConfigOrDie(config), kubernetes.NewForConfigOrDie(plane.Config)
-	for name := range played {
+	for name := range simulatedPods {
 		for client, namespace := range map[kubernetes.Interface]string{node: c.namespace, simulated: "default"} {
-			if _, err := client.CoreV1().Pods(namespace).Create(t.Context(), playedPod(name), metav1.CreateOptions{}); err != nil {
+			if _, err := client.CoreV1().Pods(namespace).Create(t.Context(), newSimulatedPod(name), metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	for name := range played {
-		want, got := settled(t, node, c.namespace, name), settled(t, simulated, "default", name)
+	for name := range simulatedPods {
+		want, got := settledStatus(t, node, c.namespace, name), settledStatus(t, simulated, "default", name)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("status of pod %s (-kubelet +simulator):\n%s", name, diff)
 		}
 	}
 }
 
-func playedPod(name string) *corev1.Pod {
-	p := played[name]
+func newSimulatedPod(name string) *corev1.Pod {
+	p := simulatedPods[name]
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PodSpec{
@@ -115,14 +115,14 @@ func playedPod(name string) *corev1.Pod {
 	return pod
 }
 
-func probed(s *corev1.PodSpec) {
+func addReadinessProbe(s *corev1.PodSpec) {
 	s.Containers[0].ReadinessProbe = &corev1.Probe{PeriodSeconds: 1}
 	s.Containers[0].ReadinessProbe.HTTPGet = &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8080)}
 }
 
-func once(s *corev1.PodSpec) { s.RestartPolicy = corev1.RestartPolicyNever }
+func neverRestart(s *corev1.PodSpec) { s.RestartPolicy = corev1.RestartPolicyNever }
 
-func ready(s *corev1.PodStatus) bool {
+func podReady(s *corev1.PodStatus) bool {
 	for _, c := range s.Conditions {
 		if c.Type == corev1.PodReady {
 			return c.Status == corev1.ConditionTrue
@@ -131,22 +131,22 @@ func ready(s *corev1.PodStatus) bool {
 	return false
 }
 
-func ended(s *corev1.PodStatus) bool {
+func podFinished(s *corev1.PodStatus) bool {
 	return s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed
 }
 
-func waitsFor(s *corev1.PodStatus, reason string) bool {
+func containerWaiting(s *corev1.PodStatus, reason string) bool {
 	return len(s.ContainerStatuses) > 0 && s.ContainerStatuses[0].State.Waiting != nil && s.ContainerStatuses[0].State.Waiting.Reason == reason
 }
 
-// settled waits for the status that the case is about and returns it without what
+// settledStatus waits for the status that the case is about and returns it without what
 // differs from pod to pod.
-func settled(t *testing.T, client kubernetes.Interface, namespace, name string) map[string]any {
+func settledStatus(t *testing.T, client kubernetes.Interface, namespace, name string) map[string]any {
 	t.Helper()
 	var pod *corev1.Pod
 	eventually(t, time.Minute, func() (err error) {
 		pod, err = client.CoreV1().Pods(namespace).Get(context.Background(), name, metav1.GetOptions{})
-		if err == nil && !played[name].until(&pod.Status) {
+		if err == nil && !simulatedPods[name].until(&pod.Status) {
 			return fmt.Errorf("pod %s is not there yet: %+v", name, pod.Status)
 		}
 		return err

@@ -10,16 +10,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
-	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 )
 
-func TestMain(m *testing.M) { stage.Main(m) }
+func TestMain(m *testing.M) { harness.Main(m) }
 
-func allRun(*corev1.Pod) podsim.Behavior { return podsim.Behavior{} }
+func allPodsRun(*corev1.Pod) podsim.Behavior { return podsim.Behavior{} }
 
-// stackWith is an application that uses a database of an image.
-func stackWith(namespace, name, image string, change func(*appsapi.DatabaseComponent)) *appsapi.AppStack {
+// newStack is an application that uses a database of an image.
+func newStack(namespace, name, image string, change func(*appsapi.DatabaseComponent)) *appsapi.AppStack {
 	db := &appsapi.DatabaseComponent{Image: image, Storage: appsapi.DatabaseStorage{Size: resource.MustParse("1Gi")}}
 	change(db)
 	web := appsapi.Component{Name: "web", Bindings: []appsapi.Binding{{Component: "db"}}, Service: &appsapi.ServiceComponent{}}
@@ -30,4 +30,4 @@ func stackWith(namespace, name, image string, change func(*appsapi.DatabaseCompo
 	}
 }
 
-func asItIs(*appsapi.DatabaseComponent) {}
+func noChange(*appsapi.DatabaseComponent) {}

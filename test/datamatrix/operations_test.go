@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
@@ -21,158 +21,158 @@ type operation struct {
 	name string
 	// What the page says of it.
 	title, volume, password, pods string
-	// runsOn is set when the pod of a component that is there is not replaced.
-	runsOn bool
-	do     func(*player)
+	// keepsPod is set when the pod of a component that is there is not replaced.
+	keepsPod bool
+	run      func(*stackDriver)
 }
 
 var operations = []operation{
-	{"rename", "rename, with `renamedFrom`", "the same, labelled with the new name", "the same", "run on; the Service has the new name", true, (*player).rename},
-	{"remove", "remove from the spec", "kept, listed in `status.retained`", "kept with it", "end", false, (*player).remove},
-	{"re-add", "add again", "the same", "the same", "start with it", false, (*player).readd},
-	{"scale", "scale to 0 and back", "the same", "the same", "end, and start with it", false, (*player).scale},
-	{"delete-retain", "delete the stack with `Retain`, create it again", "kept, and found again", "kept, and found again", "end, and start with it", false, (*player).deleteRetain},
-	{"delete-delete", "delete the stack with `Delete`, create it again", "deleted; a new, empty one; what was retained before stays", "deleted with the volume; a new one", "end, and start empty", false, (*player).deleteDelete},
-	{"grow", "a larger `size`", "the same, grows", "the same", "run on", true, (*player).grow},
-	{"shrink", "a smaller `size`", "the same, as large as it was; `StorageRefused`", "the same", "run on", true, (*player).shrink},
-	{"class", "another `className`", "the same, of the class it was; `StorageRefused`", "the same", "run on", true, (*player).changeClass},
-	{"set", "delete the StatefulSet by hand", "the same", "the same", "are replaced", false, (*player).deleteSet},
-	{"secret", "delete the Secret by hand", "the same", "none is made up; `CredentialsLost` until you restore it", "run on", true, (*player).deleteSecret},
-	{"restore", "save as YAML, delete, create from it", "kept, and found again", "kept, and found again", "end, and start with it", false, (*player).restoreYAML},
+	{"rename", "rename, with `renamedFrom`", "the same, labelled with the new name", "the same", "run on; the Service has the new name", true, (*stackDriver).rename},
+	{"remove", "remove from the spec", "kept, listed in `status.retained`", "kept with it", "end", false, (*stackDriver).remove},
+	{"re-add", "add again", "the same", "the same", "start with it", false, (*stackDriver).reAdd},
+	{"scale", "scale to 0 and back", "the same", "the same", "end, and start with it", false, (*stackDriver).scale},
+	{"delete-retain", "delete the stack with `Retain`, create it again", "kept, and found again", "kept, and found again", "end, and start with it", false, (*stackDriver).deleteRetain},
+	{"delete-delete", "delete the stack with `Delete`, create it again", "deleted; a new, empty one; what was retained before stays", "deleted with the volume; a new one", "end, and start empty", false, (*stackDriver).deletePurge},
+	{"grow", "a larger `size`", "the same, grows", "the same", "run on", true, (*stackDriver).grow},
+	{"shrink", "a smaller `size`", "the same, as large as it was; `StorageRefused`", "the same", "run on", true, (*stackDriver).shrink},
+	{"class", "another `className`", "the same, of the class it was; `StorageRefused`", "the same", "run on", true, (*stackDriver).changeClass},
+	{"set", "delete the StatefulSet by hand", "the same", "the same", "are replaced", false, (*stackDriver).deleteStatefulSet},
+	{"secret", "delete the Secret by hand", "the same", "none is made up; `CredentialsLost` until you restore it", "run on", true, (*stackDriver).deleteSecret},
+	{"restore", "save as YAML, delete, create from it", "kept, and found again", "kept, and found again", "end, and start with it", false, (*stackDriver).restoreYAML},
 }
 
 // rename gives the component the other of two names.
-func (p *player) rename() {
-	p.was, p.name = p.name, map[string]string{"db": "database", "database": "db"}[p.name]
+func (p *stackDriver) rename() {
+	p.renamedFrom, p.name = p.name, map[string]string{"db": "database", "database": "db"}[p.name]
 	p.present = true
-	p.edit()
-	p.settles()
+	p.applySpec()
+	p.waitSettled()
 }
 
 // remove of what is not there adds it first, and does not wait.
-func (p *player) remove() {
+func (p *stackDriver) remove() {
 	if !p.present {
 		p.present = true
-		p.edit()
+		p.applySpec()
 	}
 	p.present = false
-	p.edit()
-	p.settles()
+	p.applySpec()
+	p.waitSettled()
 }
 
-// readd of what is there removes it first, and does not wait.
-func (p *player) readd() {
+// reAdd of what is there removes it first, and does not wait.
+func (p *stackDriver) reAdd() {
 	if p.present {
 		p.present = false
-		p.edit()
+		p.applySpec()
 	}
 	p.present = true
-	p.edit()
-	p.settles()
+	p.applySpec()
+	p.waitSettled()
 }
 
 // scale of what is not there adds it without pods first.
-func (p *player) scale() {
+func (p *stackDriver) scale() {
 	if p.database { // which is one server; it can be started again
 		p.present = true
 		p.restarts++
-		p.edit()
-		p.settles()
+		p.applySpec()
+		p.waitSettled()
 		return
 	}
 	p.present, p.replicas = true, 0
-	p.edit()
-	p.until("no pods", func(s watcher.State) bool {
+	p.applySpec()
+	p.waitFor("no pods", func(s watcher.State) bool {
 		set, stack := setIn(s), p.stackIn(s)
 		return set != nil && *set.Spec.Replicas == 0 && set.Status.Replicas == 0 && set.Status.ObservedGeneration == set.Generation &&
 			stack.Generation >= p.generation && stack.Status.ObservedGeneration == stack.Generation
 	})
 	p.replicas = 1
-	p.edit()
-	p.settles()
+	p.applySpec()
+	p.waitSettled()
 }
 
-// deleted deletes the stack and waits until it is gone, as kubectl does.
-func (p *player) deleted() {
+// deleteStack deletes the stack and waits until it is gone, as kubectl does.
+func (p *stackDriver) deleteStack() {
 	p.Helper()
-	p.Expect(p.Delete(p.Context(), &appsapi.AppStack{ObjectMeta: p.meta("shop")})).To(Succeed())
-	p.until("the end of the stack", func(s watcher.State) bool { return p.stackIn(s) == nil && setIn(s) == nil })
+	p.Expect(p.Delete(p.Context(), &appsapi.AppStack{ObjectMeta: p.objectMeta("shop")})).To(Succeed())
+	p.waitFor("the end of the stack", func(s watcher.State) bool { return p.stackIn(s) == nil && setIn(s) == nil })
 }
 
-func (p *player) deleteRetain() {
-	p.deleted()
-	p.until("a claim that says that it is kept", func(s watcher.State) bool {
+func (p *stackDriver) deleteRetain() {
+	p.deleteStack()
+	p.waitFor("a claim that says that it is kept", func(s watcher.State) bool {
 		claim := claimIn(s)
 		return claim != nil && claim.Labels[appsapi.LabelRetained] == "true"
 	})
-	p.create(&appsapi.AppStack{ObjectMeta: p.meta("shop"), Spec: p.spec()})
-	p.settles()
+	p.create(&appsapi.AppStack{ObjectMeta: p.objectMeta("shop"), Spec: p.spec()})
+	p.waitSettled()
 }
 
-// deleteDelete leaves what is kept of a component that is not there: that was kept on
+// deletePurge leaves what is kept of a component that is not there: that was kept on
 // purpose.
-func (p *player) deleteDelete() {
-	p.purges = append(p.purges, window{from: p.moment(), to: math.MaxInt64})
-	p.change(func(s *appsapi.AppStackSpec) { s.DeletionPolicy = appsapi.DeletionDelete })
-	p.deleted()
+func (p *stackDriver) deletePurge() {
+	p.deletionWindows = append(p.deletionWindows, window{from: p.clusterVersion(), to: math.MaxInt64})
+	p.editSpec(func(s *appsapi.AppStackSpec) { s.DeletionPolicy = appsapi.DeletionDelete })
+	p.deleteStack()
 	if p.present {
-		p.until("the end of the data", func(s watcher.State) bool { return len(s.Live(claims)) == 0 && len(credentials(s)) == 0 })
-		p.password, p.rows = "", 0
+		p.waitFor("the end of the data", func(s watcher.State) bool { return len(s.Live(claimResource)) == 0 && len(credentials(s)) == 0 })
+		p.lostPassword, p.rows = "", 0
 	}
-	p.purges[len(p.purges)-1].to = p.moment()
-	p.create(&appsapi.AppStack{ObjectMeta: p.meta("shop"), Spec: p.spec()})
-	p.settles()
+	p.deletionWindows[len(p.deletionWindows)-1].to = p.clusterVersion()
+	p.create(&appsapi.AppStack{ObjectMeta: p.objectMeta("shop"), Spec: p.spec()})
+	p.waitSettled()
 	if p.rows == 0 {
-		p.write()
+		p.writeRows()
 	}
 }
 
 // grow of what is not there adds it with more.
-func (p *player) grow() {
-	size, _ := has(p.eye.State())
+func (p *stackDriver) grow() {
+	size, _ := volumeSizeAndClass(p.watcher.State())
 	p.present, p.size = true, 2*size
-	p.edit()
-	p.settles()
-	if p.password == "" && !p.refused(p.eye.State()) {
-		p.grown()
+	p.applySpec()
+	p.waitSettled()
+	if p.lostPassword == "" && !p.storageRefused(p.watcher.State()) {
+		p.waitExpanded()
 	}
 }
 
-func (p *player) shrink() {
-	size, _ := has(p.eye.State())
+func (p *stackDriver) shrink() {
+	size, _ := volumeSizeAndClass(p.watcher.State())
 	p.present, p.size = true, min(size, p.size)/2
-	p.edit()
-	p.settles()
+	p.applySpec()
+	p.waitSettled()
 }
 
-func (p *player) changeClass() {
+func (p *stackDriver) changeClass() {
 	p.present, p.class = true, map[string]string{volsim.Standard: volsim.Full, volsim.Full: volsim.Fixed}[p.class]
-	p.edit()
-	p.settles()
+	p.applySpec()
+	p.waitSettled()
 }
 
-// deleteSet of what is not there adds it first, and deletes the set as soon as it is seen.
-func (p *player) deleteSet() {
+// deleteStatefulSet of what is not there adds it first, and deletes the set as soon as it is seen.
+func (p *stackDriver) deleteStatefulSet() {
 	if !p.present {
 		p.present = true
-		p.edit()
-		p.until("a set", func(s watcher.State) bool { return setIn(s) != nil })
+		p.applySpec()
+		p.waitFor("a set", func(s watcher.State) bool { return setIn(s) != nil })
 	}
-	set := setIn(p.eye.State())
+	set := setIn(p.watcher.State())
 	p.Expect(p.Delete(p.Context(), set, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
-	p.until("another set", func(s watcher.State) bool {
+	p.waitFor("another set", func(s watcher.State) bool {
 		now := setIn(s)
-		if p.password != "" { // nothing starts before it is back
+		if p.lostPassword != "" { // nothing starts before it is back
 			return now == nil
 		}
 		return now != nil && now.UID != set.UID
 	})
-	p.settles()
+	p.waitSettled()
 }
 
 // deleteSecret of one that is gone restores it first, and does not wait.
-func (p *player) deleteSecret() {
-	if p.password != "" {
+func (p *stackDriver) deleteSecret() {
+	if p.lostPassword != "" {
 		p.restoreSecret()
 	}
 	var list corev1.SecretList
@@ -180,32 +180,32 @@ func (p *player) deleteSecret() {
 	list.Items = slices.DeleteFunc(list.Items, func(s corev1.Secret) bool { return !isCredentials(s.Name) })
 	p.Expect(list.Items).To(HaveLen(1))
 	secret := &list.Items[0]
-	p.password, p.saved, p.secret = string(secret.Data["password"]), secret.Data, secret.Name
-	p.byHand[secret.UID] = true
-	p.Expect(p.Delete(p.Context(), stage.Confirmed(p.World, secret))).To(Succeed())
-	p.until("no Secret", func(s watcher.State) bool { return len(credentials(s)) == 0 })
-	p.settles()
+	p.lostPassword, p.savedSecret, p.deletedSecret = string(secret.Data["password"]), secret.Data, secret.Name
+	p.manuallyDeleted[secret.UID] = true
+	p.Expect(p.Delete(p.Context(), harness.ConfirmDelete(p.World, secret))).To(Succeed())
+	p.waitFor("no Secret", func(s watcher.State) bool { return len(credentials(s)) == 0 })
+	p.waitSettled()
 }
 
 // restoreSecret does what the message says.
-func (p *player) restoreSecret() {
+func (p *stackDriver) restoreSecret() {
 	p.Helper()
 	content := map[string][]byte{}
 	for _, key := range []string{"root-password", "password"} {
-		if value := p.saved[key]; value != nil {
+		if value := p.savedSecret[key]; value != nil {
 			content[key] = value
 		}
 	}
-	p.Expect(p.Create(p.Context(), &corev1.Secret{ObjectMeta: p.meta(p.secret), Data: content})).To(Succeed())
-	p.password = ""
+	p.Expect(p.Create(p.Context(), &corev1.Secret{ObjectMeta: p.objectMeta(p.deletedSecret), Data: content})).To(Succeed())
+	p.lostPassword = ""
 }
 
 // restoreYAML leaves everything in it that people leave in it.
-func (p *player) restoreYAML() {
-	saved := stage.Find(p.World, &appsapi.AppStack{ObjectMeta: p.meta("shop")})
-	p.deleted()
+func (p *stackDriver) restoreYAML() {
+	saved := harness.Find(p.World, &appsapi.AppStack{ObjectMeta: p.objectMeta("shop")})
+	p.deleteStack()
 	saved.UID, saved.ResourceVersion, saved.Generation, saved.CreationTimestamp = "", "", 0, metav1.Time{}
 	saved.ManagedFields, saved.Status = nil, appsapi.AppStackStatus{}
 	p.create(saved)
-	p.settles()
+	p.waitSettled()
 }

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	page  = "docs/user/data-safety.md"
-	begin = "<!-- table: written by make data-matrix -->\n"
-	end   = "<!-- end -->\n"
+	docPath    = "docs/user/data-safety.md"
+	tableBegin = "<!-- table: written by make data-matrix -->\n"
+	tableEnd   = "<!-- end -->\n"
 )
 
-// figures sums up.
-func (r *results) figures(took time.Duration) string {
+// summary sums up.
+func (r *results) summary(took time.Duration) string {
 	violations := 0
-	for _, o := range r.of {
+	for _, o := range r.byPair {
 		violations += o.violations
 	}
-	return fmt.Sprintf("%d pairs, %d violations, %.0f seconds", len(r.of), violations, took.Seconds())
+	return fmt.Sprintf("%d pairs, %d violations, %.0f seconds", len(r.byPair), violations, took.Seconds())
 }
 
 // table says what each operation does, and which pairs kept the data.
@@ -41,9 +41,9 @@ func (r *results) table(took time.Duration) string {
 	for i, first := range operations {
 		fmt.Fprintf(&b, "| %d. %s |", i+1, first.name)
 		for _, second := range operations {
-			o, played := r.of[pair{first.name, second.name}]
+			o, wasRun := r.byPair[pair{first.name, second.name}]
 			switch {
-			case !played:
+			case !wasRun:
 				b.WriteString(" |")
 			case o.violations > 0:
 				b.WriteString(" ✗ |")
@@ -53,42 +53,42 @@ func (r *results) table(took time.Duration) string {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "\n%s.\n", r.figures(took))
+	fmt.Fprintf(&b, "\n%s.\n", r.summary(took))
 	return b.String()
 }
 
-// write puts the table into the page.
-func (r *results) write(t *testing.T, took time.Duration) {
+// writeTable puts the table into the page.
+func (r *results) writeTable(t *testing.T, took time.Duration) {
 	t.Helper()
-	if len(r.of) != len(operations)*len(operations) {
-		t.Fatalf("%d pairs are no matrix: -report needs -all", len(r.of))
+	if len(r.byPair) != len(operations)*len(operations) {
+		t.Fatalf("%d pairs are no matrix: -report needs -all", len(r.byPair))
 	}
-	head, _, tail := pageParts(t)
-	if err := os.WriteFile(pagePath(t), []byte(head+begin+r.table(took)+end+tail), 0o644); err != nil {
+	head, _, tail := splitDoc(t)
+	if err := os.WriteFile(docFile(t), []byte(head+tableBegin+r.table(took)+tableEnd+tail), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func pagePath(t *testing.T) string {
+func docFile(t *testing.T) string {
 	t.Helper()
-	root, err := operator.Root()
+	root, err := operator.RepoRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(root, filepath.FromSlash(page))
+	return filepath.Join(root, filepath.FromSlash(docPath))
 }
 
-// pageParts are what is before the table, the table, and what is behind it.
-func pageParts(t *testing.T) (head, table, tail string) {
+// splitDoc are what is before the table, the table, and what is behind it.
+func splitDoc(t *testing.T) (head, table, tail string) {
 	t.Helper()
-	text, err := os.ReadFile(pagePath(t))
+	text, err := os.ReadFile(docFile(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, rest, found := strings.Cut(string(text), begin)
-	table, tail, ended := strings.Cut(rest, end)
+	head, rest, found := strings.Cut(string(text), tableBegin)
+	table, tail, ended := strings.Cut(rest, tableEnd)
 	if !found || !ended {
-		t.Fatalf("%s has no place for the table", page)
+		t.Fatalf("%s has no place for the table", docPath)
 	}
 	return head, table, tail
 }

@@ -52,14 +52,14 @@ func pages(t *testing.T) map[string]markdown.Page {
 	return found
 }
 
-// TestYAMLIsWhatTheAPITakes decodes every example strictly: no unknown field, nothing twice.
-func TestYAMLIsWhatTheAPITakes(t *testing.T) {
+// TestYAMLExamplesDecodeStrictly decodes every example strictly: no unknown field, nothing twice.
+func TestYAMLExamplesDecodeStrictly(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), appsapi.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
-	ours := 0
+	holdfastExamples := 0
 	for name, page := range pages(t) {
 		for _, block := range page.Blocks {
 			if block.Info != "yaml" {
@@ -75,18 +75,18 @@ func TestYAMLIsWhatTheAPITakes(t *testing.T) {
 					t.Errorf("%s:%d: %v", name, block.Line, err)
 				}
 				if obj.GroupVersionKind().Group == appsapi.GroupVersion.Group {
-					ours++
+					holdfastExamples++
 				}
 			}
 		}
 	}
-	if ours == 0 {
+	if holdfastExamples == 0 {
 		t.Error("no example of our kinds was found")
 	}
 }
 
-// TestLinksLead follows every link into the repository.
-func TestLinksLead(t *testing.T) {
+// TestLinksResolve follows every link into the repository.
+func TestLinksResolve(t *testing.T) {
 	all := pages(t)
 	for name, page := range all {
 		for line, links := range page.Links {
@@ -111,44 +111,44 @@ func TestLinksLead(t *testing.T) {
 }
 
 var (
-	// ourFunction is a link to a file of ours whose words name a function in it.
-	ourFunction = regexp.MustCompile("\\[`([A-Za-z.]+)`\\]\\(([^)]+\\.go)\\)")
-	// theirFunction names a function in a module: client-go `tools/cache/reflector.go` `watchList`.
-	theirFunction = regexp.MustCompile("(client-go|controller-runtime)\\s+`([a-z_/]+\\.go)`\\s+`([A-Za-z_.]+)`")
+	// localFunctionLink is a link to a file of ours whose words name a function in it.
+	localFunctionLink = regexp.MustCompile("\\[`([A-Za-z.]+)`\\]\\(([^)]+\\.go)\\)")
+	// moduleFunctionRef names a function in a module: client-go `tools/cache/reflector.go` `watchList`.
+	moduleFunctionRef = regexp.MustCompile("(client-go|controller-runtime)\\s+`([a-z_/]+\\.go)`\\s+`([A-Za-z_.]+)`")
 )
 
-// modules are where the sources of what we stand on are, by the name that pages give them.
-var modules = map[string]string{"client-go": "k8s.io/client-go", "controller-runtime": "sigs.k8s.io/controller-runtime"}
+// modulePaths are where the sources of what we stand on are, by the name that pages give them.
+var modulePaths = map[string]string{"client-go": "k8s.io/client-go", "controller-runtime": "sigs.k8s.io/controller-runtime"}
 
-// TestFunctionsExist looks for every function that docs/concepts names.
-func TestFunctionsExist(t *testing.T) {
-	folders := moduleFolders(t)
+// TestNamedFunctionsExist looks for every function that docs/concepts names.
+func TestNamedFunctionsExist(t *testing.T) {
+	dirs := moduleDirs(t)
 	files, err := filepath.Glob(root + "/docs/concepts/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := 0
+	references := 0
 	for _, page := range files {
 		content, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range ourFunction.FindAllStringSubmatch(string(content), -1) {
-			named++
-			defines(t, page, filepath.Join(filepath.Dir(page), m[2]), m[1])
+		for _, m := range localFunctionLink.FindAllStringSubmatch(string(content), -1) {
+			references++
+			checkDefines(t, page, filepath.Join(filepath.Dir(page), m[2]), m[1])
 		}
-		for _, m := range theirFunction.FindAllStringSubmatch(string(content), -1) {
-			named++
-			defines(t, page, filepath.Join(folders[m[1]], m[2]), m[3])
+		for _, m := range moduleFunctionRef.FindAllStringSubmatch(string(content), -1) {
+			references++
+			checkDefines(t, page, filepath.Join(dirs[m[1]], m[2]), m[3])
 		}
 	}
-	if named == 0 {
+	if references == 0 {
 		t.Error("no function is named: the expressions above are out of date")
 	}
 }
 
-// defines fails if a file does not define a function, method or type of that name.
-func defines(t *testing.T, page, file, name string) {
+// checkDefines fails if a file does not define a function, method or type of that name.
+func checkDefines(t *testing.T, page, file, name string) {
 	t.Helper()
 	source, err := os.ReadFile(file)
 	if err != nil {
@@ -164,25 +164,25 @@ func defines(t *testing.T, page, file, name string) {
 	}
 }
 
-// moduleFolders finds the modules at the versions of go.mod.
-func moduleFolders(t *testing.T) map[string]string {
+// moduleDirs finds the modules at the versions of go.mod.
+func moduleDirs(t *testing.T) map[string]string {
 	t.Helper()
-	folders := map[string]string{}
-	for name, path := range modules {
-		folder, err := moduleFolder(path)
+	dirs := map[string]string{}
+	for name, path := range modulePaths {
+		dir, err := moduleDir(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		folders[name] = folder
+		dirs[name] = dir
 	}
-	return folders
+	return dirs
 }
 
-// TestPicturesAreDescribed: every picture is shown somewhere, and says in words what it shows
+// TestImagesHaveDescriptions: every picture is shown somewhere, and says in words what it shows
 // for those who cannot see it.
-func TestPicturesAreDescribed(t *testing.T) {
-	pictures, err := filepath.Glob(root + "/docs/images/*.svg")
-	if err != nil || len(pictures) == 0 {
+func TestImagesHaveDescriptions(t *testing.T) {
+	images, err := filepath.Glob(root + "/docs/images/*.svg")
+	if err != nil || len(images) == 0 {
 		t.Fatalf("no pictures: %v", err)
 	}
 	var shown []string
@@ -193,22 +193,22 @@ func TestPicturesAreDescribed(t *testing.T) {
 			}
 		}
 	}
-	for _, picture := range pictures {
-		content, err := os.ReadFile(picture)
+	for _, image := range images {
+		content, err := os.ReadFile(image)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(content), "<title") || !strings.Contains(string(content), "<desc") {
-			t.Errorf("%s needs a title and a description", picture)
+			t.Errorf("%s needs a title and a description", image)
 		}
-		if name, _ := filepath.Rel(root, picture); !slices.Contains(shown, name) {
+		if name, _ := filepath.Rel(root, image); !slices.Contains(shown, name) {
 			t.Errorf("no page shows %s", name)
 		}
 	}
 }
 
-// moduleFolder asks go where the sources of a module are.
-func moduleFolder(path string) (string, error) {
+// moduleDir asks go where the sources of a module are.
+func moduleDir(path string) (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", path).Output()
 	if err != nil {
 		return "", fmt.Errorf("find the sources of %s: %w", path, err)

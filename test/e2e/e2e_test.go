@@ -28,8 +28,8 @@ const (
 
 var (
 	kubeconfig = os.Getenv("KUBECONFIG")
-	// data is the folder of a cluster of our own; empty on the user's.
-	data string
+	// clusterDir is the folder of a cluster of our own; empty on the user's.
+	clusterDir string
 )
 
 func TestMain(m *testing.M) {
@@ -47,28 +47,28 @@ func TestMain(m *testing.M) {
 
 // withCluster runs the journeys on the user's cluster, which must be able to pull the
 // operator's image, or on one that ends with them.
-func withCluster(journeys func() int) (code int, err error) {
+func withCluster(runTests func() int) (code int, err error) {
 	if kubeconfig != "" {
 		fmt.Printf("journeys run on the cluster of KUBECONFIG=%s\n", kubeconfig)
-		return journeys(), nil
+		return runTests(), nil
 	}
 	dir, err := os.MkdirTemp("", "e2e-")
 	if err != nil {
 		return 0, err
 	}
-	data = filepath.Join(dir, "cluster")
+	clusterDir = filepath.Join(dir, "cluster")
 	defer func() {
-		err = errors.Join(err, cluster("down", "--dir="+data), os.RemoveAll(dir))
+		err = errors.Join(err, runClusterTool("down", "--dir="+clusterDir), os.RemoveAll(dir))
 	}()
-	if err := cluster("up", "--dir="+data, "--port=27443"); err != nil {
+	if err := runClusterTool("up", "--dir="+clusterDir, "--port=27443"); err != nil {
 		return 0, err
 	}
 	web := filepath.Join(dir, "web")
-	if err := build(web, "test/cluster", "./images/web"); err != nil {
+	if err := buildProgram(web, "test/cluster", "./images/web"); err != nil {
 		return 0, err
 	}
 	ledger := filepath.Join(dir, "ledger")
-	if err := build(ledger, "", "./test/e2e/ledger"); err != nil {
+	if err := buildProgram(ledger, "", "./test/e2e/ledger"); err != nil {
 		return 0, err
 	}
 	for name, program := range map[string]string{
@@ -77,16 +77,16 @@ func withCluster(journeys func() int) (code int, err error) {
 		webImage2:     web,
 		ledgerImage:   ledger,
 	} {
-		if err := cluster("load", "--dir="+data, "--name="+name, program); err != nil {
+		if err := runClusterTool("load", "--dir="+clusterDir, "--name="+name, program); err != nil {
 			return 0, err
 		}
 	}
 	kubeconfig = filepath.Join(dir, "cluster", "kubeconfig")
-	return journeys(), nil
+	return runTests(), nil
 }
 
-// build makes a program for an image, from a module of ours.
-func build(program, module, source string) error {
+// buildProgram makes a program for an image, from a module of ours.
+func buildProgram(program, module, source string) error {
 	cmd := exec.Command("go", "build", "-o", program, source)
 	cmd.Dir = filepath.Join(root, module)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -96,7 +96,7 @@ func build(program, module, source string) error {
 	return nil
 }
 
-func cluster(args ...string) error {
+func runClusterTool(args ...string) error {
 	cmd := exec.Command(filepath.Join(root, "bin", "cluster"), args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
@@ -108,7 +108,7 @@ func cluster(args ...string) error {
 // kubectl runs it and returns its output; it must succeed.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := try("", args...)
+	out, err := tryKubectl("", args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,13 +118,13 @@ func kubectl(t *testing.T, args ...string) string {
 // apply sends a manifest.
 func apply(t *testing.T, namespace, manifest string) {
 	t.Helper()
-	if _, err := try(manifest, "apply", "-n", namespace, "-f", "-"); err != nil {
+	if _, err := tryKubectl(manifest, "apply", "-n", namespace, "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// try runs kubectl and returns its output.
-func try(input string, args ...string) (string, error) {
+// tryKubectl runs kubectl and returns its output.
+func tryKubectl(input string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // also at the end of a test
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "k8s", "kubectl"), args...)

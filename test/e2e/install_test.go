@@ -9,23 +9,23 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// install applies the manifests once, as they are; they stay until the end of the run.
-var install = sync.OnceValues(func() (time.Duration, error) {
+// installOnce applies the manifests once, as they are; they stay until the end of the run.
+var installOnce = sync.OnceValues(func() (time.Duration, error) {
 	start := time.Now()
-	if _, err := try("", "apply", "-f", root+"/dist/install.yaml"); err != nil {
+	if _, err := tryKubectl("", "apply", "-f", root+"/dist/install.yaml"); err != nil {
 		return 0, err
 	}
-	if _, err := try("", "-n", "holdfast-system", "rollout", "status", "deployment/holdfast-operator", "--timeout=60s"); err != nil {
+	if _, err := tryKubectl("", "-n", "holdfast-system", "rollout", "status", "deployment/holdfast-operator", "--timeout=60s"); err != nil {
 		return 0, err
 	}
 	took := time.Since(start)
-	_, err := try("", "-n", "holdfast-system", "rollout", "status", "deployment/holdfast-center", "--timeout=60s")
+	_, err := tryKubectl("", "-n", "holdfast-system", "rollout", "status", "deployment/holdfast-center", "--timeout=60s")
 	return took, err
 })
 
-func installed(t *testing.T) {
+func requireInstalled(t *testing.T) {
 	t.Helper()
-	took, err := install()
+	took, err := installOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func installed(t *testing.T) {
 // an ordinary pod without a right too many.
 func TestInstall(t *testing.T) {
 	g := NewWithT(t)
-	installed(t)
+	requireInstalled(t)
 	g.Eventually(func() string {
 		return kubectl(t, "-n", "holdfast-system", "get", "lease", "--output=jsonpath={.items[*].spec.holderIdentity}")
 	}, "20s").Should(HavePrefix("holdfast-operator-"))

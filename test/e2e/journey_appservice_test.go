@@ -12,12 +12,12 @@ import (
 // TestJourneys plays what a developer does with a service and with a whole application, on
 // real pods.
 func TestJourneys(t *testing.T) {
-	installed(t)
+	requireInstalled(t)
 	for name, journey := range map[string]func(*testing.T, *WithT, string){
-		"Stack": stackLives, "Sample": sampleServes, "Rolling": rollsWithoutLoss, "BrokenImage": brokenImageIsNamed,
-		"Missing": missingOnesArrive, "Kubectl": kubectlWorks, "CloudManager": cloudManagerLives,
-		"Plugin": pluginWorks, "Why": brokenDatabaseIsExplained, "Center": centerTells,
-		"DatabasePage": databasePage,
+		"Stack": testStackLifecycle, "Sample": testSampleServes, "Rolling": testRollingUpdateLosesNoRequest, "BrokenImage": testBrokenImageIsReported,
+		"Missing": testMissingReferencesAppear, "Kubectl": testKubectlCommands, "CloudManager": testCloudManagerLifecycle,
+		"Plugin": testPluginVerbs, "Why": testBrokenDatabaseIsExplained, "Center": testCenterStream,
+		"DatabasePage": testDatabasePage,
 	} {
 		t.Run(name, func(t *testing.T) {
 			// Not beside others: a kube-proxy that gets no turn for longer than pods wait
@@ -38,47 +38,47 @@ func TestJourneys(t *testing.T) {
 	}
 }
 
-// service is an AppService of this name; more is YAML of its spec.
-func service(name, image, more string) string {
-	return fmt.Sprintf("apiVersion: apps.holdfast.dev/v1alpha1\nkind: AppService\nmetadata: {name: %s}\nspec:\n  image: %s\n%s", name, image, more)
+// appServiceManifest is an AppService of this name; more is YAML of its spec.
+func appServiceManifest(name, image, extraSpec string) string {
+	return fmt.Sprintf("apiVersion: apps.holdfast.dev/v1alpha1\nkind: AppService\nmetadata: {name: %s}\nspec:\n  image: %s\n%s", name, image, extraSpec)
 }
 
-const port80 = "  replicas: 2\n  ports: [{name: http, port: 80, targetPort: 8080}]\n"
+const twoReplicasOnPort80 = "  replicas: 2\n  ports: [{name: http, port: 80, targetPort: 8080}]\n"
 
 func waitReady(t *testing.T, ns, name string) {
 	t.Helper()
 	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "appservice/"+name, "--timeout=90s")
 }
 
-// ready reads the Ready condition as "status reason message".
-func ready(t *testing.T, ns, name string) func() string {
+// readyCondition reads the Ready condition as "status reason message".
+func readyCondition(t *testing.T, ns, name string) func() string {
 	return func() string {
 		return kubectl(t, "-n", ns, "get", "appservice", name, "-o",
 			`jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.reason} {.message}{end}`)
 	}
 }
 
-// client starts a pod that can call services.
-func client(t *testing.T, ns string) {
+// startClientPod starts a pod that can call services.
+func startClientPod(t *testing.T, ns string) {
 	t.Helper()
 	apply(t, ns, `{apiVersion: v1, kind: Pod, metadata: {name: client}, spec: {terminationGracePeriodSeconds: 0,
 		containers: [{name: c, image: "busybox:1", command: [sleep, "600"]}]}}`)
 	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "pod/client", "--timeout=60s")
 }
 
-func inClient(t *testing.T, ns, script string) string {
+func execInClient(t *testing.T, ns, script string) string {
 	t.Helper()
 	return kubectl(t, "-n", ns, "exec", "client", "--", "sh", "-c", script)
 }
 
-// sampleServes applies config/samples and calls the service from another pod.
-func sampleServes(t *testing.T, g *WithT, ns string) {
+// testSampleServes applies config/samples and calls the service from another pod.
+func testSampleServes(t *testing.T, g *WithT, ns string) {
 	kubectl(t, "-n", ns, "apply", "-f", root+"/config/samples/appservice.yaml")
-	client(t, ns)
+	startClientPod(t, ns)
 	waitReady(t, ns, "web")
-	g.Expect(inClient(t, ns, "timeout 5 wget -q -O- http://web/")).NotTo(BeEmpty())
+	g.Expect(execInClient(t, ns, "timeout 5 wget -q -O- http://web/")).NotTo(BeEmpty())
 	url := kubectl(t, "-n", ns, "get", "appservice", "web", "-o", "jsonpath={.status.endpoints[0].url}")
-	g.Expect(inClient(t, ns, "timeout 5 wget -q -O- "+url)).NotTo(BeEmpty())
+	g.Expect(execInClient(t, ns, "timeout 5 wget -q -O- "+url)).NotTo(BeEmpty())
 
 	kubectl(t, "-n", ns, "delete", "appservice", "web", "--timeout=60s")
 	g.Eventually(func() string {
@@ -86,37 +86,37 @@ func sampleServes(t *testing.T, g *WithT, ns string) {
 	}, "60s", "500ms").Should(BeEmpty(), "deletion leaves nothing")
 }
 
-// calls counts requests until told to stop, and how many of them failed.
-const calls = `rm -f /tmp/stop; n=0; bad=0
+// requestLoopScript counts requests until told to stop, and how many of them failed.
+const requestLoopScript = `rm -f /tmp/stop; n=0; bad=0
 while [ ! -e /tmp/stop ] || [ $n -lt 2000 ]; do
   timeout 5 wget -q -O /dev/null http://web/ || bad=$((bad+1)); n=$((n+1))
 done; echo "$n requests, $bad failed"`
 
-// rollsWithoutLoss changes the image under load.
-func rollsWithoutLoss(t *testing.T, g *WithT, ns string) {
-	apply(t, ns, service("web", "localhost/web:1", port80))
-	client(t, ns)
+// testRollingUpdateLosesNoRequest changes the image under load.
+func testRollingUpdateLosesNoRequest(t *testing.T, g *WithT, ns string) {
+	apply(t, ns, appServiceManifest("web", "localhost/web:1", twoReplicasOnPort80))
+	startClientPod(t, ns)
 	waitReady(t, ns, "web")
 	result := make(chan string, 1)
 	go func() {
-		out, err := try("", "-n", ns, "exec", "client", "--", "sh", "-c", calls)
+		out, err := tryKubectl("", "-n", ns, "exec", "client", "--", "sh", "-c", requestLoopScript)
 		result <- out + fmt.Sprint(err)
 	}()
 	time.Sleep(time.Second) // so that the first requests meet the old pods
 	start := time.Now()
-	apply(t, ns, service("web", webImage2, port80))
-	waitRolled(t, g, ns)
+	apply(t, ns, appServiceManifest("web", webImage2, twoReplicasOnPort80))
+	waitRolledOut(t, g, ns)
 	t.Logf("rolled in %.1f s", time.Since(start).Seconds())
 	time.Sleep(6 * time.Second) // the old pods leave after their preStop sleep
-	inClient(t, ns, "touch /tmp/stop")
+	execInClient(t, ns, "touch /tmp/stop")
 	var counted string
 	g.Eventually(result, "60s").Should(Receive(&counted))
 	t.Log(counted)
 	g.Expect(counted).To(MatchRegexp(`^[0-9]{4,} requests, 0 failed<nil>$`))
 }
 
-// waitRolled waits until the new image is what Ready speaks of.
-func waitRolled(t *testing.T, g *WithT, ns string) {
+// waitRolledOut waits until the new image is what Ready speaks of.
+func waitRolledOut(t *testing.T, g *WithT, ns string) {
 	t.Helper()
 	g.Eventually(func() string {
 		return kubectl(t, "-n", ns, "get", "appservice", "web", "-o",
@@ -124,33 +124,33 @@ func waitRolled(t *testing.T, g *WithT, ns string) {
 	}, "90s", "200ms").Should(Equal("2 2 True"))
 }
 
-// brokenImageIsNamed breaks the image, sees it named while the old pods serve, and mends it.
-func brokenImageIsNamed(t *testing.T, g *WithT, ns string) {
-	apply(t, ns, service("web", "localhost/web:1", port80))
-	client(t, ns)
+// testBrokenImageIsReported breaks the image, sees it named while the old pods serve, and mends it.
+func testBrokenImageIsReported(t *testing.T, g *WithT, ns string) {
+	apply(t, ns, appServiceManifest("web", "localhost/web:1", twoReplicasOnPort80))
+	startClientPod(t, ns)
 	waitReady(t, ns, "web")
-	apply(t, ns, service("web", "localhost/web:nope", port80))
-	g.Eventually(ready(t, ns, "web"), "60s", "200ms").Should(MatchRegexp(`^False ComponentDegraded .*localhost/web:nope.* pod web-`))
-	t.Log(ready(t, ns, "web")())
+	apply(t, ns, appServiceManifest("web", "localhost/web:nope", twoReplicasOnPort80))
+	g.Eventually(readyCondition(t, ns, "web"), "60s", "200ms").Should(MatchRegexp(`^False ComponentDegraded .*localhost/web:nope.* pod web-`))
+	t.Log(readyCondition(t, ns, "web")())
 	for range 20 {
-		inClient(t, ns, "timeout 5 wget -q -O /dev/null http://web/")
+		execInClient(t, ns, "timeout 5 wget -q -O /dev/null http://web/")
 	}
-	apply(t, ns, service("web", "localhost/web:1", port80))
-	g.Eventually(ready(t, ns, "web"), "60s", "200ms").Should(HavePrefix("True "))
+	apply(t, ns, appServiceManifest("web", "localhost/web:1", twoReplicasOnPort80))
+	g.Eventually(readyCondition(t, ns, "web"), "60s", "200ms").Should(HavePrefix("True "))
 	g.Expect(kubectl(t, "-n", ns, "get", "appservice", "web", "-o", "jsonpath={.status.causes}")).To(BeEmpty())
 }
 
-// missingOnesArrive gives services what they lack; nobody has to tell the operator.
-func missingOnesArrive(t *testing.T, g *WithT, ns string) {
+// testMissingReferencesAppear gives services what they lack; nobody has to tell the operator.
+func testMissingReferencesAppear(t *testing.T, g *WithT, ns string) {
 	cases := map[string]struct{ spec, want string }{
 		"secret": {"  env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: absent, key: token}}}]\n", `Container app of pod secret-.* needs Secret "absent", which does not exist in namespace ` + ns},
 		"config": {"  envFrom: [{configMapRef: {name: absent}}]\n", `needs ConfigMap "absent", which does not exist in namespace ` + ns},
 	}
 	for name, tc := range cases {
-		apply(t, ns, service(name, "localhost/web:1", tc.spec))
+		apply(t, ns, appServiceManifest(name, "localhost/web:1", tc.spec))
 	}
 	for name, tc := range cases {
-		g.Eventually(ready(t, ns, name), "90s", "500ms").Should(MatchRegexp("^False ComponentDegraded .*"+tc.want), name)
+		g.Eventually(readyCondition(t, ns, name), "90s", "500ms").Should(MatchRegexp("^False ComponentDegraded .*"+tc.want), name)
 	}
 	kubectl(t, "-n", ns, "create", "secret", "generic", "absent", "--from-literal=token=x")
 	kubectl(t, "-n", ns, "create", "configmap", "absent", "--from-literal=token=x")
@@ -158,9 +158,9 @@ func missingOnesArrive(t *testing.T, g *WithT, ns string) {
 	waitReady(t, ns, "config")
 }
 
-// kubectlWorks uses the commands that people know.
-func kubectlWorks(t *testing.T, g *WithT, ns string) {
-	apply(t, ns, service("web", "localhost/web:1", port80))
+// testKubectlCommands uses the commands that people know.
+func testKubectlCommands(t *testing.T, g *WithT, ns string) {
+	apply(t, ns, appServiceManifest("web", "localhost/web:1", twoReplicasOnPort80))
 	waitReady(t, ns, "web")
 	wide := kubectl(t, "-n", ns, "get", "appsvc", "-o", "wide")
 	t.Log("\n" + wide)

@@ -9,26 +9,26 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// stackLives plays what a developer does with an application of three programs, each of
+// testStackLifecycle plays what a developer does with an application of three programs, each of
 // which answers 503 until the one it needs has answered.
-func stackLives(t *testing.T, _ *WithT, ns string) {
+func testStackLifecycle(t *testing.T, _ *WithT, ns string) {
 	kubectl(t, "-n", ns, "create", "secret", "generic", "api", "--from-literal=token=first")
-	client(t, ns)
+	startClientPod(t, ns)
 	for _, step := range []struct {
 		name string
-		play func(*testing.T, *WithT, string)
+		run  func(*testing.T, *WithT, string)
 	}{
-		{"ComesUpInOrder", stackComesUp}, {"SecretRollsItsUsers", secretRolls},
-		{"BrokenMiddle", middleBreaks}, {"FrontIsRenamed", frontIsRenamed}, {"GoesInReverse", stackGoes},
+		{"ComesUpInOrder", testStackStartsInOrder}, {"SecretRollsItsUsers", testSecretChangeRollsOut},
+		{"BrokenMiddle", testBrokenComponentHoldsDependents}, {"FrontIsRenamed", testRenamedComponent}, {"GoesInReverse", testStackDeletesInReverseOrder},
 	} {
-		if !t.Run(step.name, func(t *testing.T) { step.play(t, NewWithT(t), ns) }) {
+		if !t.Run(step.name, func(t *testing.T) { step.run(t, NewWithT(t), ns) }) {
 			return // each begins where the one before ended
 		}
 	}
 }
 
-// program is a component that listens on 80 and is ready when it answers.
-func program(name, image, more string, args ...string) string {
+// componentManifest is a component that listens on 80 and is ready when it answers.
+func componentManifest(name, image, extraSpec string, args ...string) string {
 	return fmt.Sprintf(`  - name: %s
 %s    service:
       image: %s
@@ -37,112 +37,112 @@ func program(name, image, more string, args ...string) string {
       env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: api, key: token, optional: true}}}]
       config: {rollOnChange: %t}
       probes: {readiness: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1}}
-`, name, more, image, strings.Join(append([]string{"--healthy"}, args...), `", "`), name == "api")
+`, name, extraSpec, image, strings.Join(append([]string{"--healthy"}, args...), `", "`), name == "api")
 }
 
-// stackOf is the application, with these images; the front has this name.
-func stackOf(api, front, frontName, frontMore string) string {
+// stackManifest is the application, with these images; the front has this name.
+func stackManifest(api, front, frontName, frontExtra string) string {
 	return "apiVersion: apps.holdfast.dev/v1alpha1\nkind: AppStack\nmetadata: {name: shop}\nspec:\n  components:\n" +
-		program(frontName, front, "    bindings: [{component: api}]\n"+frontMore, "--needs=http://$(API_HOST):$(API_PORT)/healthz") +
-		program("api", api, "    bindings: [{component: store}]\n", "--needs=http://$(STORE_HOST):$(STORE_PORT)/healthz") +
-		program("store", "localhost/web:1", "", "--start-delay=2s")
+		componentManifest(frontName, front, "    bindings: [{component: api}]\n"+frontExtra, "--needs=http://$(API_HOST):$(API_PORT)/healthz") +
+		componentManifest("api", api, "    bindings: [{component: store}]\n", "--needs=http://$(STORE_HOST):$(STORE_PORT)/healthz") +
+		componentManifest("store", "localhost/web:1", "", "--start-delay=2s")
 }
 
-// stackReady reads the Ready condition of the stack as "status reason message", about its
+// stackReadyCondition reads the Ready condition of the stack as "status reason message", about its
 // newest generation.
-func stackReady(t *testing.T, ns string) func() string {
+func stackReadyCondition(t *testing.T, ns string) func() string {
 	return func() string {
 		out := kubectl(t, "-n", ns, "get", "appstack", "shop", "-o",
 			`jsonpath={.metadata.generation} {.status.observedGeneration} {range .status.conditions[?(@.type=="Ready")]}{.status} {.reason} {.message}{end}`)
 		generation, rest, _ := strings.Cut(out, " ")
-		observed, verdict, _ := strings.Cut(rest, " ")
+		observed, condition, _ := strings.Cut(rest, " ")
 		if generation != observed {
 			return "about an old generation"
 		}
-		return verdict
+		return condition
 	}
 }
 
-func waitStack(t *testing.T, g *WithT, ns string) {
+func waitStackReady(t *testing.T, g *WithT, ns string) {
 	t.Helper()
-	g.Eventually(stackReady(t, ns), "120s", "200ms").Should(Equal("True Reconciled Everything runs as declared"))
+	g.Eventually(stackReadyCondition(t, ns), "120s", "200ms").Should(Equal("True Reconciled Everything runs as declared"))
 }
 
-func stackComesUp(t *testing.T, g *WithT, ns string) {
+func testStackStartsInOrder(t *testing.T, g *WithT, ns string) {
 	start := time.Now()
-	apply(t, ns, stackOf("localhost/web:1", "localhost/web:1", "web", ""))
-	g.Eventually(stackReady(t, ns), "30s", "50ms").Should(HavePrefix("False WaitingForDependency Component "))
-	waiting := stackReady(t, ns)()
-	waitStack(t, g, ns)
+	apply(t, ns, stackManifest("localhost/web:1", "localhost/web:1", "web", ""))
+	g.Eventually(stackReadyCondition(t, ns), "30s", "50ms").Should(HavePrefix("False WaitingForDependency Component "))
+	waiting := stackReadyCondition(t, ns)()
+	waitStackReady(t, g, ns)
 	t.Logf("ready after %.1f s; meanwhile: %s", time.Since(start).Seconds(), waiting)
-	g.Expect(inClient(t, ns, "timeout 5 wget -q -O- http://shop-web/")).To(HavePrefix("hello from shop-web-"))
+	g.Expect(execInClient(t, ns, "timeout 5 wget -q -O- http://shop-web/")).To(HavePrefix("hello from shop-web-"))
 
 	// A pod was ready before the next was made; the clock of the API server has seconds.
-	made := func(component string) string {
+	createdAt := func(component string) string {
 		return kubectl(t, "-n", ns, "get", "deployment", "shop-"+component, "-o", "jsonpath={.metadata.creationTimestamp}")
 	}
-	served := func(component string) string {
+	readyAt := func(component string) string {
 		return kubectl(t, "-n", ns, "get", "pods", "-l", "apps.holdfast.dev/workload=deployment-shop-"+component, "-o",
 			`jsonpath={.items[0].status.conditions[?(@.type=="Ready")].lastTransitionTime}`)
 	}
 	for _, edge := range [][2]string{{"store", "api"}, {"api", "web"}} {
-		g.Expect(made(edge[1]) >= served(edge[0])).To(BeTrue(), "%s was made at %s, %s was ready at %s", edge[1], made(edge[1]), edge[0], served(edge[0]))
+		g.Expect(createdAt(edge[1]) >= readyAt(edge[0])).To(BeTrue(), "%s was made at %s, %s was ready at %s", edge[1], createdAt(edge[1]), edge[0], readyAt(edge[0]))
 	}
 	// None of them ever had to wait for the one it needs: nobody answered 503.
 	g.Expect(kubectl(t, "-n", ns, "get", "events", "--field-selector=reason=Unhealthy", "-o", "jsonpath={.items[*].message}")).NotTo(ContainSubstring("503"))
 }
 
-// podsOf are the UIDs of the pods of a component.
-func podsOf(t *testing.T, ns, component string) string {
+// podUIDs are the UIDs of the pods of a component.
+func podUIDs(t *testing.T, ns, component string) string {
 	t.Helper()
 	return kubectl(t, "-n", ns, "get", "pods", "-l", "apps.holdfast.dev/workload=deployment-shop-"+component,
 		"--field-selector=status.phase=Running", "-o", "jsonpath={.items[*].metadata.uid}")
 }
 
-// secretRolls changes a Secret that all three name and only the api follows.
-func secretRolls(t *testing.T, g *WithT, ns string) {
-	web, api, store := podsOf(t, ns, "web"), podsOf(t, ns, "api"), podsOf(t, ns, "store")
-	token := func() string { return inClient(t, ns, "timeout 5 wget -q -O- http://shop-api/env/TOKEN || true") }
+// testSecretChangeRollsOut changes a Secret that all three name and only the api follows.
+func testSecretChangeRollsOut(t *testing.T, g *WithT, ns string) {
+	web, api, store := podUIDs(t, ns, "web"), podUIDs(t, ns, "api"), podUIDs(t, ns, "store")
+	token := func() string { return execInClient(t, ns, "timeout 5 wget -q -O- http://shop-api/env/TOKEN || true") }
 	g.Expect(token()).To(Equal("first"))
 	kubectl(t, "-n", ns, "patch", "secret", "api", "-p", `{"stringData":{"token":"second"}}`)
 	g.Eventually(token, "60s", "200ms").Should(Equal("second"))
-	waitStack(t, g, ns)
-	g.Expect(podsOf(t, ns, "api")).NotTo(Equal(api))
-	g.Expect(podsOf(t, ns, "web")).To(Equal(web), "the front does not follow the Secret")
-	g.Expect(podsOf(t, ns, "store")).To(Equal(store), "the store does not follow the Secret")
+	waitStackReady(t, g, ns)
+	g.Expect(podUIDs(t, ns, "api")).NotTo(Equal(api))
+	g.Expect(podUIDs(t, ns, "web")).To(Equal(web), "the front does not follow the Secret")
+	g.Expect(podUIDs(t, ns, "store")).To(Equal(store), "the store does not follow the Secret")
 }
 
-// middleBreaks gives the middle an image that does not exist and the front a new one.
-func middleBreaks(t *testing.T, g *WithT, ns string) {
+// testBrokenComponentHoldsDependents gives the middle an image that does not exist and the front a new one.
+func testBrokenComponentHoldsDependents(t *testing.T, g *WithT, ns string) {
 	image := func() string {
 		return kubectl(t, "-n", ns, "get", "deployment", "shop-web", "-o", "jsonpath={.spec.template.spec.containers[0].image}")
 	}
-	apply(t, ns, stackOf("localhost/web:nope", webImage2, "web", ""))
-	g.Eventually(stackReady(t, ns), "60s", "200ms").
+	apply(t, ns, stackManifest("localhost/web:nope", webImage2, "web", ""))
+	g.Eventually(stackReadyCondition(t, ns), "60s", "200ms").
 		Should(MatchRegexp(`^False ComponentDegraded Component "api": .*localhost/web:nope.*; "web" waits for it$`))
-	t.Log(stackReady(t, ns)())
+	t.Log(stackReadyCondition(t, ns)())
 	g.Expect(image()).To(Equal("localhost/web:1"), "the front went ahead")
-	g.Expect(inClient(t, ns, "timeout 5 wget -q -O- http://shop-web/")).NotTo(BeEmpty(), "the old ones serve")
-	apply(t, ns, stackOf(webImage2, webImage2, "web", ""))
-	waitStack(t, g, ns)
+	g.Expect(execInClient(t, ns, "timeout 5 wget -q -O- http://shop-web/")).NotTo(BeEmpty(), "the old ones serve")
+	apply(t, ns, stackManifest(webImage2, webImage2, "web", ""))
+	waitStackReady(t, g, ns)
 	g.Expect(image()).To(Equal(webImage2))
 }
 
-// calling calls the old front, by its name, until the new one answers. A request that the old one does not
+// renameRequestScript calls the old front, by its name, until the new one answers. A request that the old one does not
 // answer is lost, unless the new one has come meanwhile. The new one is called by its
 // address: whoever asks for a name before it exists is told for seconds that it does not.
-const calling = `n=0; bad=0
+const renameRequestScript = `n=0; bad=0
 new() { [ -s /tmp/new ] && timeout 2 wget -q -O /dev/null http://$(cat /tmp/new)/ 2>/dev/null; }
 until new; do
   timeout 5 wget -q -O /dev/null http://%s/ || new || bad=$((bad+1)); n=$((n+1))
 done; echo "$n requests, $bad lost"`
 
-// loses calls a front while it gets another name, and counts the requests that are lost.
-func loses(t *testing.T, g *WithT, ns, from, to string, rename func()) {
+// verifyRenameLosesNoRequest calls a front while it gets another name, and counts the requests that are lost.
+func verifyRenameLosesNoRequest(t *testing.T, g *WithT, ns, from, to string, rename func()) {
 	t.Helper()
 	result := make(chan string, 1)
 	go func() {
-		out, err := try("", "-n", ns, "exec", "client", "--", "sh", "-c", fmt.Sprintf(calling, from))
+		out, err := tryKubectl("", "-n", ns, "exec", "client", "--", "sh", "-c", fmt.Sprintf(renameRequestScript, from))
 		result <- out + fmt.Sprint(err)
 	}()
 	time.Sleep(500 * time.Millisecond) // so that the first requests meet the old one alone
@@ -150,21 +150,21 @@ func loses(t *testing.T, g *WithT, ns, from, to string, rename func()) {
 	var address string
 	g.Eventually(func() error {
 		var err error
-		address, err = try("", "-n", ns, "get", "service", to, "-o", "jsonpath={.spec.clusterIP}")
+		address, err = tryKubectl("", "-n", ns, "get", "service", to, "-o", "jsonpath={.spec.clusterIP}")
 		return err
 	}, "30s", "50ms").Should(Succeed())
-	inClient(t, ns, "echo "+address+" > /tmp/new")
+	execInClient(t, ns, "echo "+address+" > /tmp/new")
 	var counted string
 	g.Eventually(result, "120s").Should(Receive(&counted))
 	t.Log(counted)
 	g.Expect(counted).To(MatchRegexp(`^[0-9]+ requests, 0 lost<nil>$`))
 }
 
-func frontIsRenamed(t *testing.T, g *WithT, ns string) {
-	loses(t, g, ns, "shop-web", "shop-front", func() {
-		apply(t, ns, stackOf(webImage2, webImage2, "front", "    renamedFrom: web\n"))
+func testRenamedComponent(t *testing.T, g *WithT, ns string) {
+	verifyRenameLosesNoRequest(t, g, ns, "shop-web", "shop-front", func() {
+		apply(t, ns, stackManifest(webImage2, webImage2, "front", "    renamedFrom: web\n"))
 	})
-	waitStack(t, g, ns)
+	waitStackReady(t, g, ns)
 	g.Eventually(func() string {
 		return kubectl(t, "-n", ns, "get", "deployments,services", "-l", "app.kubernetes.io/component=web", "-o", "name")
 	}, "60s", "200ms").Should(BeEmpty(), "the old ones go")
@@ -172,19 +172,19 @@ func frontIsRenamed(t *testing.T, g *WithT, ns string) {
 		To(Equal("3/3 4 4"))
 }
 
-// stackGoes deletes the stack: the front first, the store last, each when its pods are gone.
-func stackGoes(t *testing.T, g *WithT, ns string) {
-	gone := make(chan error, 1)
+// testStackDeletesInReverseOrder deletes the stack: the front first, the store last, each when its pods are gone.
+func testStackDeletesInReverseOrder(t *testing.T, g *WithT, ns string) {
+	deleted := make(chan error, 1)
 	go func() {
-		_, err := try("", "-n", ns, "delete", "appstack", "shop", "--timeout=110s")
-		gone <- err
+		_, err := tryKubectl("", "-n", ns, "delete", "appstack", "shop", "--timeout=110s")
+		deleted <- err
 	}()
-	var left []string
+	var remaining []string
 	for {
 		select {
-		case err := <-gone:
+		case err := <-deleted:
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(left).To(Equal([]string{"api front store", "api store", "store", ""}[:len(left)]))
+			g.Expect(remaining).To(Equal([]string{"api front store", "api store", "store", ""}[:len(remaining)]))
 			g.Eventually(func() string {
 				return kubectl(t, "-n", ns, "get", "all,controllerrevisions", "-l", "app.kubernetes.io/managed-by=holdfast", "-o", "name")
 			}, "60s", "500ms").Should(BeEmpty(), "deletion leaves nothing")
@@ -192,8 +192,8 @@ func stackGoes(t *testing.T, g *WithT, ns string) {
 		default:
 		}
 		now := kubectl(t, "-n", ns, "get", "deployments", "-o", `jsonpath={.items[*].metadata.labels.app\.kubernetes\.io/component}`)
-		if len(left) == 0 || left[len(left)-1] != now {
-			left = append(left, now)
+		if len(remaining) == 0 || remaining[len(remaining)-1] != now {
+			remaining = append(remaining, now)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -19,45 +19,45 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	api "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/holdfast-dev/holdfast/internal/answer"
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/cli/look"
+	"github.com/holdfast-dev/holdfast/internal/cli/collect"
+	"github.com/holdfast-dev/holdfast/internal/inspect/wire"
 )
 
-var capture = flag.String("capture", "", "write what was seen of each fault into this folder")
+var captureDir = flag.String("capture", "", "write what was seen of each fault into this folder")
 
 const (
-	// toldWithin is how long after a fault can be seen the plugin must name it.
-	toldWithin = 5 * time.Second
-	// abreast is how many faults are provoked at a time: the node has two cores.
-	abreast = 8
+	// maxDetectionTime is how long after a fault can be seen the plugin must name it.
+	maxDetectionTime = 5 * time.Second
+	// parallelFaults is how many faults are provoked at a time: the node has two cores.
+	parallelFaults = 8
 )
 
 // fault is something that goes wrong with an application called "app".
 type fault struct {
 	// manifest is applied; %s is the namespace.
 	manifest string
-	// then is done once the application is ready.
-	then func(*scene)
-	code string
-	// notice is for what does not keep an application from being ready.
-	notice bool
-	// sees says whether the fault can be seen; nil means that the code alone tells.
-	sees func(*scene) bool
+	// trigger is done once the application is ready.
+	trigger func(*faultTest)
+	code    string
+	// informational is for what does not keep an application from being ready.
+	informational bool
+	// isVisible says whether the fault can be seen; nil means that the code alone tells.
+	isVisible func(*faultTest) bool
 	// grace is for how long it is kept quiet about on purpose.
 	grace time.Duration
-	// alone is for faults that others would suffer from.
-	alone bool
-	// blind is for faults that the operator may not see.
-	blind bool
-	clean func(*scene)
+	// exclusive is for faults that others would suffer from.
+	exclusive bool
+	// notInStatus is for faults that the operator may not see.
+	notInStatus bool
+	cleanup     func(*faultTest)
 }
 
 // slow says whether a fault takes too long to show for every run of the tests.
 func (f fault) slow() bool { return f.grace > 5*time.Second && os.Getenv("HOLDFAST_LONG") == "" }
 
-// scene is where a fault happens.
-type scene struct {
+// faultTest is where a fault happens.
+type faultTest struct {
 	*testing.T
 	api.Client
 	ns string
@@ -67,40 +67,40 @@ type scene struct {
 // names from the plugin and from the object. HOLDFAST_LONG does not leave out those that
 // take more than a moment to show, and looks longer at those that go on.
 func TestCauses(t *testing.T) {
-	installed(t)
+	requireInstalled(t)
 	c := newClient(t)
-	withRegistry(t)
-	var told sync.Map
+	requireRegistry(t)
+	var detected sync.Map
 	// Goroutines, not parallel tests: of these there are as many at a time as there are cores,
 	// and most of the time a fault is waited for.
-	slots := make(chan struct{}, abreast)
+	slots := make(chan struct{}, parallelFaults)
 	var group sync.WaitGroup
 	for name, f := range faults {
-		if f.alone || f.slow() {
+		if f.exclusive || f.slow() {
 			continue
 		}
 		slots <- struct{}{}
 		group.Go(func() {
-			free := sync.OnceFunc(func() { <-slots })
-			defer free()
+			release := sync.OnceFunc(func() { <-slots })
+			defer release()
 			t.Run(name, func(t *testing.T) {
-				s := &scene{T: t, Client: c}
-				told.Store(f.code, s.play(name, f))
-				if slices.Contains(unsteady, name) {
-					free()
-					s.steady()
+				s := &faultTest{T: t, Client: c}
+				detected.Store(f.code, s.run(name, f))
+				if slices.Contains(flappingFaults, name) {
+					release()
+					s.verifyStatusIsStable()
 				}
 			})
 		})
 	}
 	group.Wait()
 	for name, f := range faults {
-		if f.alone && !f.slow() {
-			t.Run(name, func(t *testing.T) { told.Store(f.code, (&scene{T: t, Client: c}).play(name, f)) })
+		if f.exclusive && !f.slow() {
+			t.Run(name, func(t *testing.T) { detected.Store(f.code, (&faultTest{T: t, Client: c}).run(name, f)) })
 		}
 	}
 	codes, worst := 0, time.Duration(0)
-	told.Range(func(_, took any) bool {
+	detected.Range(func(_, took any) bool {
 		codes++
 		worst = max(worst, took.(time.Duration))
 		return true
@@ -123,80 +123,80 @@ func newClient(t *testing.T) api.Client {
 	return c
 }
 
-// play provokes a fault and waits for its name. It returns how long that took.
-func (s *scene) play(name string, f fault) time.Duration {
+// run provokes a fault and waits for its name. It returns how long that took.
+func (s *faultTest) run(name string, f fault) time.Duration {
 	s.ns = "cause-" + strings.ToLower(name)
 	ctx := s.Context()
-	if err := s.Create(ctx, &corev1.Namespace{ObjectMeta: named(s.ns)}); err != nil {
+	if err := s.Create(ctx, &corev1.Namespace{ObjectMeta: objectMeta(s.ns)}); err != nil {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() {
-		if f.clean != nil {
-			f.clean(s)
+		if f.cleanup != nil {
+			f.cleanup(s)
 		}
-		_ = s.Delete(context.WithoutCancel(ctx), &corev1.Namespace{ObjectMeta: named(s.ns)})
+		_ = s.Delete(context.WithoutCancel(ctx), &corev1.Namespace{ObjectMeta: objectMeta(s.ns)})
 	})
 	if f.manifest != "" {
 		apply(s.T, s.ns, strings.ReplaceAll(f.manifest, "%s", s.ns))
 	}
-	if f.then != nil {
-		f.then(s)
+	if f.trigger != nil {
+		f.trigger(s)
 	}
 	visible := time.Now()
-	if f.sees != nil {
-		s.until(60*time.Second, "the fault can be seen", func() bool { return f.sees(s) })
+	if f.isVisible != nil {
+		s.waitUntil(60*time.Second, "the fault can be seen", func() bool { return f.isVisible(s) })
 		visible = time.Now()
 	}
-	s.named(f, visible)
+	s.waitForCause(f, visible)
 	took := time.Since(visible)
-	if took > toldWithin+f.grace {
-		s.Errorf("%s was named after %.1f s, want %s", f.code, took.Seconds(), toldWithin+f.grace)
+	if took > maxDetectionTime+f.grace {
+		s.Errorf("%s was named after %.1f s, want %s", f.code, took.Seconds(), maxDetectionTime+f.grace)
 	}
-	if !f.notice && !f.blind {
-		s.inCondition(f)
+	if !f.informational && !f.notInStatus {
+		s.waitForStatusCause(f)
 	}
-	if *capture != "" {
-		s.capture(f)
+	if *captureDir != "" {
+		s.captureFixture(f)
 	}
 	return max(0, took-f.grace)
 }
 
-// named waits until the plugin names the cause.
-func (s *scene) named(f fault, visible time.Time) {
-	s.until(time.Until(visible)+toldWithin+f.grace+20*time.Second, "the plugin says "+f.code, func() bool {
-		return slices.ContainsFunc(s.why().Causes, func(c answer.Cause) bool { return c.Code == f.code })
+// waitForCause waits until the plugin names the cause.
+func (s *faultTest) waitForCause(f fault, visible time.Time) {
+	s.waitUntil(time.Until(visible)+maxDetectionTime+f.grace+20*time.Second, "the plugin says "+f.code, func() bool {
+		return slices.ContainsFunc(s.runWhy().Causes, func(c wire.Cause) bool { return c.Code == f.code })
 	})
 }
 
-// inCondition waits until the operator says the same.
-func (s *scene) inCondition(f fault) {
-	said := ""
-	s.until(40*time.Second, "status.causes has "+f.code, func() bool {
-		app, err := cli.Find(s.Context(), s, s.ns, []string{"app"})
+// waitForStatusCause waits until the operator says the same.
+func (s *faultTest) waitForStatusCause(f fault) {
+	codes := ""
+	s.waitUntil(40*time.Second, "status.causes has "+f.code, func() bool {
+		app, err := cli.FindApplication(s.Context(), s, s.ns, []string{"app"})
 		if err != nil {
 			return false
 		}
-		said = ""
+		codes = ""
 		for _, c := range app.ApplicationStatus().Causes {
-			said += c.Code + " "
+			codes += c.Code + " "
 		}
-		return strings.Contains(said, f.code)
+		return strings.Contains(codes, f.code)
 	})
 }
 
-func (s *scene) until(limit time.Duration, what string, done func() bool) {
+func (s *faultTest) waitUntil(limit time.Duration, condition string, done func() bool) {
 	s.Helper()
 	for end := time.Now().Add(limit); !done(); time.Sleep(300 * time.Millisecond) {
 		if time.Now().After(end) {
-			out, _ := try("", "-n", s.ns, "get", "pods,events,appservices,appstacks,cloudmanagers", "-o", "wide")
+			out, _ := tryKubectl("", "-n", s.ns, "get", "pods,events,appservices,appstacks,cloudmanagers", "-o", "wide")
 			plugin, _ := exec.Command(filepath.Join(root, "bin", "kubectl-holdfast"), "why", "app", "-n", s.ns, "--kubeconfig", kubeconfig, "--all").CombinedOutput()
-			s.Fatalf("waited %s until %s:\n%s\n%s", limit, what, plugin, out)
+			s.Fatalf("waited %s until %s:\n%s\n%s", limit, condition, plugin, out)
 		}
 	}
 }
 
-// why asks the plugin, as a user does.
-func (s *scene) why() look.Answer {
+// runWhy asks the plugin, as a user does.
+func (s *faultTest) runWhy() collect.Document {
 	out, err := exec.CommandContext(s.Context(), filepath.Join(root, "bin", "kubectl-holdfast"), "why", "app", "-n", s.ns, "-o", "json", "--kubeconfig", kubeconfig).Output()
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != cli.ExitNotReady) {
@@ -204,9 +204,9 @@ func (s *scene) why() look.Answer {
 			err = fmt.Errorf("%w: %s", err, exit.Stderr)
 		}
 		s.Logf("why: %v", err)
-		return look.Answer{}
+		return collect.Document{}
 	}
-	var a look.Answer
+	var a collect.Document
 	if err := json.Unmarshal(out, &a); err != nil {
 		s.Fatalf("%v\n%s", err, out)
 	}

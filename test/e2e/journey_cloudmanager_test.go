@@ -9,107 +9,107 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// cloudManagerLives plays the life of the product with a real MariaDB: it comes up in order,
+// testCloudManagerLifecycle plays the life of the product with a real MariaDB: it comes up in order,
 // grows, is renamed, deleted and made again, and every row that was written stays.
-func cloudManagerLives(t *testing.T, _ *WithT, ns string) {
-	client(t, ns)
+func testCloudManagerLifecycle(t *testing.T, _ *WithT, ns string) {
+	startClientPod(t, ns)
 	for _, step := range []struct {
 		name string
-		play func(*testing.T, *WithT, string)
+		run  func(*testing.T, *WithT, string)
 	}{
-		{"SampleComesUpInOrder", sampleInOrder}, {"NeedEachOther", needEachOther}, {"GrowsUnderLoad", growsUnderLoad},
-		{"RenamedUnderLoad", renamedUnderLoad}, {"DeletedAndMadeAgain", madeAgain},
+		{"SampleComesUpInOrder", testSampleStartsInOrder}, {"NeedEachOther", testDependenciesServe}, {"GrowsUnderLoad", testVolumeExpansionUnderLoad},
+		{"RenamedUnderLoad", testRenameUnderLoad}, {"DeletedAndMadeAgain", testRecreateKeepsData},
 	} {
-		if !t.Run(step.name, func(t *testing.T) { step.play(t, NewWithT(t), ns) }) {
+		if !t.Run(step.name, func(t *testing.T) { step.run(t, NewWithT(t), ns) }) {
 			return // each begins where the one before ended
 		}
 	}
 }
 
-const sample = "cloudmanager-sample"
+const sampleName = "cloudmanager-sample"
 
-func cloudManager(t *testing.T, ns, path string) string {
+func cloudManagerField(t *testing.T, ns, path string) string {
 	t.Helper()
-	return kubectl(t, "-n", ns, "get", "cloudmanager", sample, "-o", "jsonpath="+path)
+	return kubectl(t, "-n", ns, "get", "cloudmanager", sampleName, "-o", "jsonpath="+path)
 }
 
-func waitCloudManager(t *testing.T, g *WithT, ns string) {
+func waitCloudManagerReady(t *testing.T, g *WithT, ns string) {
 	t.Helper()
 	g.Eventually(func() string {
-		generation, verdict, _ := strings.Cut(cloudManager(t, ns, `{.metadata.generation} {.status.observedGeneration} {.status.phase} {.status.conditions[?(@.type=="Ready")].message}`), " ")
-		return strings.TrimPrefix(verdict, generation+" ")
+		generation, condition, _ := strings.Cut(cloudManagerField(t, ns, `{.metadata.generation} {.status.observedGeneration} {.status.phase} {.status.conditions[?(@.type=="Ready")].message}`), " ")
+		return strings.TrimPrefix(condition, generation+" ")
 	}, "120s", "200ms").Should(Equal("Ready Everything runs as declared"))
 }
 
-// sql runs in the pod of the database, as root, with the password that the sample says.
-func sql(t *testing.T, ns, statements string) string {
+// sampleSQL runs in the pod of the database, as root, with the password that the sample says.
+func sampleSQL(t *testing.T, ns, statements string) string {
 	t.Helper()
 	return kubectl(t, "-n", ns, "exec", "cm-db-0", "--", "mariadb", "-uroot", "-p123456", "-N", "-e", statements)
 }
 
-func sampleInOrder(t *testing.T, g *WithT, ns string) {
+func testSampleStartsInOrder(t *testing.T, g *WithT, ns string) {
 	start := time.Now()
 	kubectl(t, "-n", ns, "apply", "-f", root+"/config/samples/cloudmanager.yaml")
-	waitCloudManager(t, g, ns)
+	waitCloudManagerReady(t, g, ns)
 	t.Logf("ready after %.1f s", time.Since(start).Seconds())
-	g.Expect(kubectl(t, "-n", ns, "get", "cloudmanager", sample, "--no-headers")).To(MatchRegexp(`^cloudmanager-sample +Ready +3/3 `))
-	at := func(kind, name, path string) string {
+	g.Expect(kubectl(t, "-n", ns, "get", "cloudmanager", sampleName, "--no-headers")).To(MatchRegexp(`^cloudmanager-sample +Ready +3/3 `))
+	field := func(kind, name, path string) string {
 		return kubectl(t, "-n", ns, "get", kind, name, "-o", "jsonpath="+path)
 	}
-	dbReady := at("pod", "cm-db-0", `{.status.conditions[?(@.type=="Ready")].lastTransitionTime}`)
-	identity, front := at("deployment", "cm-identity", "{.metadata.creationTimestamp}"), at("deployment", "ake-front", "{.metadata.creationTimestamp}")
+	dbReady := field("pod", "cm-db-0", `{.status.conditions[?(@.type=="Ready")].lastTransitionTime}`)
+	identity, front := field("deployment", "cm-identity", "{.metadata.creationTimestamp}"), field("deployment", "ake-front", "{.metadata.creationTimestamp}")
 	g.Expect(dbReady <= identity && identity <= front).To(BeTrue(), "db ready %s, identity made %s, front made %s", dbReady, identity, front)
-	sql(t, ns, "create database shop; create table shop.orders (id bigint auto_increment primary key, who varchar(40)); insert into shop.orders (who) values ('ann'), ('bob')")
-	g.Expect(sql(t, ns, "select version()")).To(ContainSubstring("MariaDB"))
+	sampleSQL(t, ns, "create database shop; create table shop.orders (id bigint auto_increment primary key, who varchar(40)); insert into shop.orders (who) values ('ann'), ('bob')")
+	g.Expect(sampleSQL(t, ns, "select version()")).To(ContainSubstring("MariaDB"))
 }
 
-func patch(t *testing.T, ns, spec string) {
+func patchCloudManager(t *testing.T, ns, spec string) {
 	t.Helper()
-	kubectl(t, "-n", ns, "patch", "cloudmanager", sample, "--type=merge", "-p", fmt.Sprintf(`{"spec":%s}`, spec))
+	kubectl(t, "-n", ns, "patch", "cloudmanager", sampleName, "--type=merge", "-p", fmt.Sprintf(`{"spec":%s}`, spec))
 }
 
-// needEachOther gives identity and the front programs that answer 503 until what they need
+// testDependenciesServe gives identity and the front programs that answer 503 until what they need
 // has answered: identity the database, the front identity.
-func needEachOther(t *testing.T, g *WithT, ns string) {
-	patch(t, ns, `{
+func testDependenciesServe(t *testing.T, g *WithT, ns string) {
+	patchCloudManager(t, ns, `{
 		"identity": {"deployment": {"image": "localhost/web:1", "replicas": 2, "ports": [{"port": 8080}], "command": ["/program", "--needs=tcp://$(DB_HOST):$(DB_PORT)"]}},
 		"front": {"deployment": {"replicas": 2, "command": ["/program", "--address=:80", "--needs=http://$(IDENTITY_HOST):$(IDENTITY_PORT)/healthz"]}}}`)
-	waitCloudManager(t, g, ns)
-	g.Expect(inClient(t, ns, "timeout 5 wget -q -O- http://ake-front/")).To(HavePrefix("hello from ake-front-"))
+	waitCloudManagerReady(t, g, ns)
+	g.Expect(execInClient(t, ns, "timeout 5 wget -q -O- http://ake-front/")).To(HavePrefix("hello from ake-front-"))
 }
 
-// database is what must stay what it is: its pod, how often that was restarted, its volume,
+// databaseIdentity is what must stay what it is: its pod, how often that was restarted, its volume,
 // and the password.
-func database(t *testing.T, ns string) string {
+func databaseIdentity(t *testing.T, ns string) string {
 	t.Helper()
 	return strings.Join([]string{
-		kubectl(t, "-n", ns, "get", "pod", "cm-db-0", "-o", "jsonpath={.metadata.uid} {.status.containerStatuses[0].restartCount}"), treasure(t, ns)}, " ")
+		kubectl(t, "-n", ns, "get", "pod", "cm-db-0", "-o", "jsonpath={.metadata.uid} {.status.containerStatuses[0].restartCount}"), volumeAndPassword(t, ns)}, " ")
 }
 
-func treasure(t *testing.T, ns string) string {
+func volumeAndPassword(t *testing.T, ns string) string {
 	t.Helper()
 	return kubectl(t, "-n", ns, "get", "pvc", "data-cm-db-0", "-o", "jsonpath={.metadata.uid} {.spec.volumeName}") + " " +
 		kubectl(t, "-n", ns, "get", "secret", "cm-db-auth", "-o", "jsonpath={.data.root-password}")
 }
 
-// writing inserts a row again and again, each with a connection of its own, through the
+// insertLoopScript inserts a row again and again, each with a connection of its own, through the
 // Service of that name.
-const writing = `rm -f /tmp/stop; n=0; bad=0
+const insertLoopScript = `rm -f /tmp/stop; n=0; bad=0
 while [ ! -e /tmp/stop ]; do
   mariadb -h%s -uroot -p123456 -e "insert into shop.orders (who) values ('load')" || bad=$((bad+1)); n=$((n+1))
 done; echo "$n writes, $bad failed"`
 
-// sizes are those of the volume of cm-db, and of the template of its set, which is made anew
+// volumeSizes are those of the volume of cm-db, and of the template of its set, which is made anew
 // and away for a moment.
-func sizes(t *testing.T, ns string) string {
+func volumeSizes(t *testing.T, ns string) string {
 	t.Helper()
-	set, _ := try("", "-n", ns, "get", "statefulset", "cm-db", "-o", "jsonpath={.spec.volumeClaimTemplates[0].spec.resources.requests.storage}")
+	set, _ := tryKubectl("", "-n", ns, "get", "statefulset", "cm-db", "-o", "jsonpath={.spec.volumeClaimTemplates[0].spec.resources.requests.storage}")
 	return kubectl(t, "-n", ns, "get", "pvc", "data-cm-db-0", "-o", "jsonpath={.status.capacity.storage}") + " " + set
 }
 
-// growsUnderLoad makes the volume larger while rows are written.
-func growsUnderLoad(t *testing.T, g *WithT, ns string) {
-	before := database(t, ns)
+// testVolumeExpansionUnderLoad makes the volume larger while rows are written.
+func testVolumeExpansionUnderLoad(t *testing.T, g *WithT, ns string) {
+	before := databaseIdentity(t, ns)
 	size := func() string {
 		return kubectl(t, "-n", ns, "exec", "cm-db-0", "--", "df", "--output=size", "-BG", "/var/lib/mysql")
 	}
@@ -119,14 +119,14 @@ func growsUnderLoad(t *testing.T, g *WithT, ns string) {
 	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "pod/writer", "--timeout=60s")
 	written := make(chan string, 1)
 	go func() {
-		out, err := try("", "-n", ns, "exec", "writer", "--", "sh", "-c", fmt.Sprintf(writing, "cm-db"))
+		out, err := tryKubectl("", "-n", ns, "exec", "writer", "--", "sh", "-c", fmt.Sprintf(insertLoopScript, "cm-db"))
 		written <- out + fmt.Sprint(err)
 	}()
 	start := time.Now()
-	patch(t, ns, `{"db": {"statefulSet": {"storage": {"size": "21Gi"}}}}`)
-	waitCloudManager(t, g, ns)
-	g.Expect(cloudManager(t, ns, "{.status.phase}")).To(Equal("Ready"))
-	g.Eventually(func() string { return sizes(t, ns) }, "60s", "500ms").Should(Equal("21Gi 21Gi"))
+	patchCloudManager(t, ns, `{"db": {"statefulSet": {"storage": {"size": "21Gi"}}}}`)
+	waitCloudManagerReady(t, g, ns)
+	g.Expect(cloudManagerField(t, ns, "{.status.phase}")).To(Equal("Ready"))
+	g.Eventually(func() string { return volumeSizes(t, ns) }, "60s", "500ms").Should(Equal("21Gi 21Gi"))
 	t.Logf("grew in %.1f s, file system from %s to %s", time.Since(start).Seconds(), strings.Fields(old)[1], strings.Fields(size())[1])
 	g.Expect(size()).NotTo(Equal(old))
 	kubectl(t, "-n", ns, "exec", "writer", "--", "touch", "/tmp/stop")
@@ -134,46 +134,46 @@ func growsUnderLoad(t *testing.T, g *WithT, ns string) {
 	g.Eventually(written, "30s").Should(Receive(&counted))
 	t.Log(counted)
 	g.Expect(counted).To(MatchRegexp(`^\d{2,} writes, 0 failed<nil>$`))
-	g.Expect(database(t, ns)).To(Equal(before), "the database was restarted, or its volume or password changed")
+	g.Expect(databaseIdentity(t, ns)).To(Equal(before), "the database was restarted, or its volume or password changed")
 }
 
-// asking calls a Service by its address until told to stop, and counts what fails.
-const asking = `rm -f /tmp/%[1]s; n=0; bad=0
+// requestUntilStoppedScript calls a Service by its address until told to stop, and counts what fails.
+const requestUntilStoppedScript = `rm -f /tmp/%[1]s; n=0; bad=0
 while [ ! -e /tmp/%[1]s ]; do
   timeout 5 wget -q -O /dev/null http://%[2]s/ || bad=$((bad+1)); n=$((n+1))
 done; echo "$n requests, $bad failed"`
 
-func ask(ns, what, address string) <-chan string {
+func startRequests(ns, what, address string) <-chan string {
 	result := make(chan string, 1)
 	go func() {
-		out, err := try("", "-n", ns, "exec", "client", "--", "sh", "-c", fmt.Sprintf(asking, what, address))
+		out, err := tryKubectl("", "-n", ns, "exec", "client", "--", "sh", "-c", fmt.Sprintf(requestUntilStoppedScript, what, address))
 		result <- out + fmt.Sprint(err)
 	}()
 	return result
 }
 
-// renamedUnderLoad gives database and front other names: identity learns the new address of
+// testRenameUnderLoad gives database and front other names: identity learns the new address of
 // the database and rolls, the front is replaced by one of the new name, and nobody who asks
 // them is left without an answer.
-func renamedUnderLoad(t *testing.T, g *WithT, ns string) {
-	before := database(t, ns)
-	identity := ask(ns, "identity", "cm-identity:8080")
-	front := ask(ns, "front", "ake-front")
+func testRenameUnderLoad(t *testing.T, g *WithT, ns string) {
+	before := databaseIdentity(t, ns)
+	identity := startRequests(ns, "identity", "cm-identity:8080")
+	front := startRequests(ns, "front", "ake-front")
 	time.Sleep(time.Second)
-	patch(t, ns, `{"db": {"statefulSet": {"name": "cm-database"}}}`)
-	waitCloudManager(t, g, ns)
+	patchCloudManager(t, ns, `{"db": {"statefulSet": {"name": "cm-database"}}}`)
+	waitCloudManagerReady(t, g, ns)
 	g.Expect(kubectl(t, "-n", ns, "get", "deployment", "cm-identity", "-o", `jsonpath={.spec.template.spec.containers[0].env[?(@.name=="DB_HOST")].value}`)).
 		To(Equal("cm-database." + ns + ".svc"))
-	inClient(t, ns, "touch /tmp/front")
+	execInClient(t, ns, "touch /tmp/front")
 	var counted string
 	g.Eventually(front, "30s").Should(Receive(&counted))
 	t.Log("front, while the database is renamed: " + counted)
 	g.Expect(counted).To(MatchRegexp(`^\d{2,} requests, 0 failed<nil>$`))
 
-	loses(t, g, ns, "ake-front", "web-front", func() { patch(t, ns, `{"front": {"deployment": {"name": "web-front"}}}`) })
-	waitCloudManager(t, g, ns)
-	g.Expect(inClient(t, ns, "timeout 5 wget -q -O- http://web-front/")).To(HavePrefix("hello from web-front-"))
-	inClient(t, ns, "touch /tmp/identity")
+	verifyRenameLosesNoRequest(t, g, ns, "ake-front", "web-front", func() { patchCloudManager(t, ns, `{"front": {"deployment": {"name": "web-front"}}}`) })
+	waitCloudManagerReady(t, g, ns)
+	g.Expect(execInClient(t, ns, "timeout 5 wget -q -O- http://web-front/")).To(HavePrefix("hello from web-front-"))
+	execInClient(t, ns, "touch /tmp/identity")
 	g.Eventually(identity, "30s").Should(Receive(&counted))
 	t.Log("identity, while it rolls: " + counted)
 	g.Expect(counted).To(MatchRegexp(`^\d{2,} requests, 0 failed<nil>$`))
@@ -181,26 +181,26 @@ func renamedUnderLoad(t *testing.T, g *WithT, ns string) {
 		return kubectl(t, "-n", ns, "get", "services", "-o", "jsonpath={.items[*].metadata.name}")
 	}, "60s", "500ms").
 		Should(Equal("cm-database cm-db-headless cm-identity web-front"), "the old ones go")
-	g.Expect(database(t, ns)).To(Equal(before), "the database was restarted, or its volume or password changed")
+	g.Expect(databaseIdentity(t, ns)).To(Equal(before), "the database was restarted, or its volume or password changed")
 }
 
-// madeAgain deletes the object and creates it again: the same rows, with the same password.
-func madeAgain(t *testing.T, g *WithT, ns string) {
+// testRecreateKeepsData deletes the object and creates it again: the same rows, with the same password.
+func testRecreateKeepsData(t *testing.T, g *WithT, ns string) {
 	const sum = "checksum table shop.orders; select count(*) from shop.orders"
-	before, rows := treasure(t, ns), sql(t, ns, sum)
-	spec := kubectl(t, "-n", ns, "get", "cloudmanager", sample, "-o", `jsonpath={.spec}`)
-	kubectl(t, "-n", ns, "delete", "cloudmanager", sample, "--timeout=110s")
+	before, rows := volumeAndPassword(t, ns), sampleSQL(t, ns, sum)
+	spec := kubectl(t, "-n", ns, "get", "cloudmanager", sampleName, "-o", `jsonpath={.spec}`)
+	kubectl(t, "-n", ns, "delete", "cloudmanager", sampleName, "--timeout=110s")
 	g.Expect(kubectl(t, "-n", ns, "get", "statefulsets,deployments", "-o", "name")).To(BeEmpty())
 	g.Expect(kubectl(t, "-n", ns, "get", "pvc,secret", "-l", "apps.holdfast.dev/retained=true", "-o", "name")).
 		To(Equal("persistentvolumeclaim/data-cm-db-0\nsecret/cm-db-auth"))
-	_, err := try("", "-n", ns, "delete", "pvc", "data-cm-db-0", "--wait=false")
+	_, err := tryKubectl("", "-n", ns, "delete", "pvc", "data-cm-db-0", "--wait=false")
 	g.Expect(err).To(MatchError(ContainSubstring(`PersistentVolumeClaim "data-cm-db-0" is the data of component "db" of application "cloudmanager-sample"`)))
 
 	start := time.Now()
-	apply(t, ns, fmt.Sprintf(`{"apiVersion": "apps.holdfast.dev/v1alpha1", "kind": "CloudManager", "metadata": {"name": %q}, "spec": %s}`, sample, spec))
-	waitCloudManager(t, g, ns)
+	apply(t, ns, fmt.Sprintf(`{"apiVersion": "apps.holdfast.dev/v1alpha1", "kind": "CloudManager", "metadata": {"name": %q}, "spec": %s}`, sampleName, spec))
+	waitCloudManagerReady(t, g, ns)
 	t.Logf("ready again after %.1f s", time.Since(start).Seconds())
-	g.Expect(treasure(t, ns)).To(Equal(before))
-	g.Expect(sql(t, ns, sum)).To(Equal(rows))
+	g.Expect(volumeAndPassword(t, ns)).To(Equal(before))
+	g.Expect(sampleSQL(t, ns, sum)).To(Equal(rows))
 	t.Log("rows: " + strings.ReplaceAll(rows, "\n", ", "))
 }

@@ -15,22 +15,22 @@ import (
 // Without the flag every disturbance happens once, as one test among others.
 var rounds = flag.Int("rounds", 1, "how often each disturbance happens to the database")
 
-// mayBeGone is how long a database may be away when its server is restarted.
-const mayBeGone = 30 * time.Second
+// maxOutage is how long a database may be away when its server is restarted.
+const maxOutage = 30 * time.Second
 
 // disturbance is something that happens to a database while rows are written.
 type disturbance struct {
 	name string
-	// restarts says that the server is started again, which takes its time. Everything else must not
+	// restartsServer says that the server is started again, which takes its time. Everything else must not
 	// be noticed at all.
-	restarts bool
-	do       func(t *testing.T, g *WithT, round int)
+	restartsServer bool
+	do             func(t *testing.T, g *WithT, round int)
 }
 
 // TestDatabase lets an application write rows through its binding while everything happens that
 // happens to databases. What was acknowledged is there afterwards.
 func TestDatabase(t *testing.T) {
-	installed(t)
+	requireInstalled(t)
 	g := NewWithT(t)
 	kubectl(t, "create", "namespace", dbNS)
 	t.Cleanup(func() {
@@ -40,68 +40,68 @@ func TestDatabase(t *testing.T) {
 		}
 		kubectl(t, "delete", "namespace", dbNS, "--wait=false")
 	})
-	apply(t, dbNS, `{apiVersion: apps.holdfast.dev/v1alpha1, kind: CloudManager, metadata: {name: `+sample+`}, spec: {
+	apply(t, dbNS, `{apiVersion: apps.holdfast.dev/v1alpha1, kind: CloudManager, metadata: {name: `+sampleName+`}, spec: {
 		front: {deployment: {image: "nginx:1.20", name: ake-front}},
 		identity: {deployment: {image: "`+ledgerImage+`", name: cm-identity, replicas: 2, command: [/program], ports: [{port: 8080}], resources: {requests: {cpu: 100m}}}},
 		db: {statefulSet: {image: "mariadb:11.8", name: cm-db, storage: {class: local-path, accessModes: ReadWriteOnce, size: 1Gi}}, rootPass: "the first one"}}}`)
-	waitCloudManager(t, g, dbNS)
-	g.Expect(cloudManager(t, dbNS, "{.status.binding.name}")).To(Equal("cm-db-binding"))
-	walls := eavesdrop(t)
-	walls.learn(t)
-	rows := keepWriting(t, kubectl(t, "-n", dbNS, "get", "service", "cm-identity", "-o", "jsonpath={.spec.clusterIP}")+":8080")
-	g.Eventually(rows.count, "30s", "20ms").Should(BeNumerically(">", 20))
+	waitCloudManagerReady(t, g, dbNS)
+	g.Expect(cloudManagerField(t, dbNS, "{.status.binding.name}")).To(Equal("cm-db-binding"))
+	leaks := startLeakDetector(t)
+	leaks.addPasswords(t)
+	writer := startRowWriter(t, kubectl(t, "-n", dbNS, "get", "service", "cm-identity", "-o", "jsonpath={.spec.clusterIP}")+":8080")
+	g.Eventually(writer.ackedCount, "30s", "20ms").Should(BeNumerically(">", 20))
 
-	notice := map[string]noticed{}
+	impacts := map[string]impact{}
 	for round := 1; round <= *rounds; round++ {
 		for _, d := range disturbances {
 			t.Run(d.name, func(t *testing.T) {
-				got := d.happens(t, rows, round)
-				t.Logf("round %d: %.1f s without a row, %d requests failed", round, got.gap.Seconds(), got.failed)
-				notice[d.name] = notice[d.name].and(got)
-				walls.learn(t)
+				got := d.run(t, writer, round)
+				t.Logf("round %d: %.1f s without a row, %d requests failed", round, got.maxGap.Seconds(), got.failures)
+				impacts[d.name] = impacts[d.name].merge(got)
+				leaks.addPasswords(t)
 			})
 		}
 	}
-	waitCloudManager(t, g, dbNS)
-	walls.noPassword(t)
-	writeOutages(t, notice, rows.count())
+	waitCloudManagerReady(t, g, dbNS)
+	leaks.verifyNoPassword(t)
+	writeImpactReport(t, impacts, writer.ackedCount())
 }
 
-// happens says what those who write rows notice of it, which must be little, and nothing of
+// run says what those who write rows notice of it, which must be little, and nothing of
 // what was acknowledged may be missing.
-func (d disturbance) happens(t *testing.T, rows *ledger, round int) noticed {
+func (d disturbance) run(t *testing.T, writer *rowWriter, round int) impact {
 	t.Helper()
 	g := NewWithT(t)
-	begun := time.Now().Format(toTheMillisecond)
+	start := time.Now().Format(timeFormat)
 	defer func() {
 		if t.Failed() { // in the next round nobody sees any more what was the matter in this one
-			t.Logf("begun at %s, ended at %s\n%s", begun, time.Now().Format(toTheMillisecond), databaseState(t))
+			t.Logf("begun at %s, ended at %s\n%s", start, time.Now().Format(timeFormat), databaseState(t))
 		}
 	}()
-	got := rows.during(func() {
+	got := writer.impactOf(func() {
 		d.do(t, g, round)
-		if !d.restarts { // that somebody killed it is said for longer than anybody waits
-			waitCloudManager(t, g, dbNS)
+		if !d.restartsServer { // that somebody killed it is said for longer than anybody waits
+			waitCloudManagerReady(t, g, dbNS)
 		}
-		after := rows.count()
-		g.Eventually(rows.count, "60s", "20ms").Should(BeNumerically(">", after+20), "nothing is written any more")
+		after := writer.ackedCount()
+		g.Eventually(writer.ackedCount, "60s", "20ms").Should(BeNumerically(">", after+20), "nothing is written any more")
 	})
-	if d.restarts {
-		forgetDials(t)
-		g.Expect(got.gap).To(BeNumerically("<=", mayBeGone), "last failure: %s", got.why)
+	if d.restartsServer {
+		clearConntrack(t)
+		g.Expect(got.maxGap).To(BeNumerically("<=", maxOutage), "last failure: %s", got.lastFailure)
 	} else {
-		g.Expect(got.failed).To(BeZero(), "last failure: %s", got.why)
+		g.Expect(got.failures).To(BeZero(), "last failure: %s", got.lastFailure)
 	}
-	g.Expect(rows.missing(t)).To(BeEmpty(), "rows that were acknowledged")
+	g.Expect(writer.missingRows(t)).To(BeEmpty(), "rows that were acknowledged")
 	return got
 }
 
-// forgetDials clears what dials to a server that was gone have left in the connection table of the node: for two minutes
+// clearConntrack clears what dials to a server that was gone have left in the connection table of the node: for two minutes
 // whoever dials from the same port again is sent to the address of a pod that is no more (Kubernetes clears such entries for
 // UDP alone). That belongs to the restart, and not to what comes next.
-func forgetDials(t *testing.T) {
+func clearConntrack(t *testing.T) {
 	t.Helper()
-	network := fmt.Sprintf("--net=/proc/%d/ns/net", process(t, "kubelet"))
+	network := fmt.Sprintf("--net=/proc/%d/ns/net", clusterProcess(t, "kubelet"))
 	out, err := exec.CommandContext(t.Context(), "nsenter", network, "conntrack", "-D", "-p", "tcp", "--orig-port-dst", "3306", "--state", "SYN_SENT").CombinedOutput()
 	if err != nil && !strings.Contains(string(out), "0 flow entries") {
 		t.Fatalf("clear the connection table: %v: %s", err, out)
@@ -129,94 +129,94 @@ var disturbances = []disturbance{
 				"jsonpath={.items[0].status.containerStatuses[0].restartCount} {.items[0].status.containerStatuses[0].ready}")
 		}
 		before, _, _ := strings.Cut(state(), " ")
-		crash(t, kubectl(t, "-n", "holdfast-system", "get", "pods", "-l", "app.kubernetes.io/component=operator", "-o", "jsonpath={.items[0].metadata.uid}"), ours)
+		killProgram(t, kubectl(t, "-n", "holdfast-system", "get", "pods", "-l", "app.kubernetes.io/component=operator", "-o", "jsonpath={.items[0].metadata.uid}"), isHoldfast)
 		g.Eventually(state, "60s", "200ms").Should(And(HaveSuffix(" true"), Not(HavePrefix(before+" "))), "it does not come back")
 	}},
-	{name: "the password of the account is rotated", do: rotated(`{"db": {"rotation": {"requestedAt": "round %d"}}}`, "cm-db-binding", "password")},
-	{name: "the password of root is changed", do: rotated(`{"db": {"rootPass": "another 'one' \"%d\"; -- \\"}}`, "cm-db-auth", "root-password")},
+	{name: "the password of the account is rotated", do: rotatePassword(`{"db": {"rotation": {"requestedAt": "round %d"}}}`, "cm-db-binding", "password")},
+	{name: "the password of root is changed", do: rotatePassword(`{"db": {"rootPass": "another 'one' \"%d\"; -- \\"}}`, "cm-db-auth", "root-password")},
 	{name: "the volume grows", do: func(t *testing.T, g *WithT, round int) {
 		size := fmt.Sprintf("%dGi", 1+round)
-		patch(t, dbNS, `{"db": {"statefulSet": {"storage": {"size": "`+size+`"}}}}`)
-		g.Eventually(func() string { return sizes(t, dbNS) }, "60s", "200ms").Should(Equal(size + " " + size))
+		patchCloudManager(t, dbNS, `{"db": {"statefulSet": {"storage": {"size": "`+size+`"}}}}`)
+		g.Eventually(func() string { return volumeSizes(t, dbNS) }, "60s", "200ms").Should(Equal(size + " " + size))
 	}},
 	{name: "the component is renamed", do: func(t *testing.T, g *WithT, round int) {
 		name := fmt.Sprintf("cm-database-%d", round)
-		patch(t, dbNS, `{"db": {"statefulSet": {"name": "`+name+`"}}}`)
+		patchCloudManager(t, dbNS, `{"db": {"statefulSet": {"name": "`+name+`"}}}`)
 		g.Eventually(func() string {
 			return kubectl(t, "-n", dbNS, "get", "services", "-o", "jsonpath={.items[*].metadata.name}")
 		}, "90s", "500ms").Should(Equal("ake-front "+name+" cm-db-headless cm-identity"), "the old ones go")
 	}},
-	{name: "mariadbd is killed (-9)", restarts: true, do: func(t *testing.T, g *WithT, _ int) {
-		was := restarted(t)
-		crash(t, kubectl(t, "-n", dbNS, "get", "pod", "cm-db-0", "-o", "jsonpath={.metadata.uid}"), mariadbd)
-		g.Eventually(func() string { return restarted(t) }, "60s", "200ms").ShouldNot(Equal(was))
+	{name: "mariadbd is killed (-9)", restartsServer: true, do: func(t *testing.T, g *WithT, _ int) {
+		was := serverID(t)
+		killProgram(t, kubectl(t, "-n", dbNS, "get", "pod", "cm-db-0", "-o", "jsonpath={.metadata.uid}"), isMariaDB)
+		g.Eventually(func() string { return serverID(t) }, "60s", "200ms").ShouldNot(Equal(was))
 	}},
-	{name: "the pod is deleted", restarts: true, do: func(t *testing.T, g *WithT, _ int) {
-		was := restarted(t)
+	{name: "the pod is deleted", restartsServer: true, do: func(t *testing.T, g *WithT, _ int) {
+		was := serverID(t)
 		kubectl(t, "-n", dbNS, "delete", "pod", "cm-db-0", "--wait=false")
-		g.Eventually(func() string { return restarted(t) }, "60s", "200ms").ShouldNot(Equal(was))
+		g.Eventually(func() string { return serverID(t) }, "60s", "200ms").ShouldNot(Equal(was))
 	}},
-	{name: "nobody knows the password of root, and it is reset", restarts: true, do: func(t *testing.T, g *WithT, round int) {
-		was := restarted(t)
-		asRoot(t, "ALTER USER root@localhost IDENTIFIED BY 'by hand', root@'%' IDENTIFIED BY 'by hand'")
+	{name: "nobody knows the password of root, and it is reset", restartsServer: true, do: func(t *testing.T, g *WithT, round int) {
+		was := serverID(t)
+		rootSQL(t, "ALTER USER root@localhost IDENTIFIED BY 'by hand', root@'%' IDENTIFIED BY 'by hand'")
 		kubectl(t, "-n", dbNS, "annotate", "--overwrite", "secret", "cm-db-auth", fmt.Sprintf("apps.holdfast.dev/reset-credentials=round-%d", round))
-		g.Eventually(func() string { return restarted(t) }, "60s", "200ms").ShouldNot(Equal(was))
-		g.Eventually(func() error { _, err := tryRoot(t, "SELECT 1"); return err }, "60s", "500ms").Should(Succeed())
+		g.Eventually(func() string { return serverID(t) }, "60s", "200ms").ShouldNot(Equal(was))
+		g.Eventually(func() error { _, err := tryRootSQL(t, "SELECT 1"); return err }, "60s", "500ms").Should(Succeed())
 	}},
 }
 
-// restarted says which server runs: another pod, or another start of the same one, is another.
-func restarted(t *testing.T) string {
+// serverID says which server runs: another pod, or another start of the same one, is another.
+func serverID(t *testing.T) string {
 	t.Helper()
-	out, _ := try("", "-n", dbNS, "get", "pod", "cm-db-0", "-o", "jsonpath={.metadata.uid} {.status.containerStatuses[0].containerID}")
+	out, _ := tryKubectl("", "-n", dbNS, "get", "pod", "cm-db-0", "-o", "jsonpath={.metadata.uid} {.status.containerStatuses[0].containerID}")
 	return out
 }
 
-// rotated changes a password, and waits until there is one again, which is another.
-func rotated(spec, secret, key string) func(*testing.T, *WithT, int) {
+// rotatePassword changes a password, and waits until there is one again, which is another.
+func rotatePassword(spec, secret, key string) func(*testing.T, *WithT, int) {
 	return func(t *testing.T, g *WithT, round int) {
-		password := func(of, key string) string {
-			return kubectl(t, "-n", dbNS, "get", "secret", of, "-o", "jsonpath={.data."+key+"}")
+		password := func(name, key string) string {
+			return kubectl(t, "-n", dbNS, "get", "secret", name, "-o", "jsonpath={.data."+key+"}")
 		}
-		was := password(secret, key)
-		patch(t, dbNS, fmt.Sprintf(spec, round))
-		g.Eventually(func() string { return password(secret, key) }, "60s", "100ms").ShouldNot(Equal(was))
+		before := password(secret, key)
+		patchCloudManager(t, dbNS, fmt.Sprintf(spec, round))
+		g.Eventually(func() string { return password(secret, key) }, "60s", "100ms").ShouldNot(Equal(before))
 		g.Eventually(func() string {
 			return password("cm-db-auth", "pending-password") + password("cm-db-auth", "pending-root-password")
 		},
 			"120s", "500ms").Should(BeEmpty(), "two passwords open the database")
-		_, err := tryRoot(t, "SELECT 1")
+		_, err := tryRootSQL(t, "SELECT 1")
 		g.Expect(err).NotTo(HaveOccurred())
 	}
 }
 
-// tryRoot runs statements in the pod of the database, as root, with the password that is stored.
-func tryRoot(t *testing.T, statements string) (string, error) {
+// tryRootSQL runs statements in the pod of the database, as root, with the password that is stored.
+func tryRootSQL(t *testing.T, statements string) (string, error) {
 	t.Helper()
 	password := kubectl(t, "-n", dbNS, "get", "secret", "cm-db-auth", "-o", `go-template={{index .data "root-password" | base64decode}}`)
-	return try(password, "-n", dbNS, "exec", "-i", "cm-db-0", "--", "sh", "-c",
+	return tryKubectl(password, "-n", dbNS, "exec", "-i", "cm-db-0", "--", "sh", "-c",
 		`read -r p; MYSQL_PWD="$p" exec mariadb -uroot -N -e "$1"`, "sh", statements)
 }
 
-func asRoot(t *testing.T, statements string) string {
+func rootSQL(t *testing.T, statements string) string {
 	t.Helper()
-	out, err := tryRoot(t, statements)
+	out, err := tryRootSQL(t, statements)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-// writeOutages leaves the table where make database-report finds it.
-func writeOutages(t *testing.T, notice map[string]noticed, rows int) {
+// writeImpactReport leaves the table where make database-report finds it.
+func writeImpactReport(t *testing.T, impacts map[string]impact, rows int) {
 	t.Helper()
 	if t.Failed() {
 		return
 	}
 	var table strings.Builder
 	for _, d := range disturbances {
-		n := notice[d.name]
-		fmt.Fprintf(&table, "| %s | %.1f | %d | %d |\n", d.name, n.gap.Seconds(), n.failed, n.rows)
+		n := impacts[d.name]
+		fmt.Fprintf(&table, "| %s | %.1f | %d | %d |\n", d.name, n.maxGap.Seconds(), n.failures, n.rows)
 	}
 	page := fmt.Sprintf(`# What those who use a database notice
 
@@ -232,7 +232,7 @@ Nobody must notice anything of the first six; where the server itself is started
 
 After a restart of the server the node's connection table is cleared of dials that nobody has answered, so that each row tells of what it says and
 not of the restart before it. Nobody does that on a cluster of yours: see [after a restart](../user/database.md#after-a-restart).
-`, writers, 20, rows, times(*rounds), table.String(), mayBeGone.Seconds())
+`, writers, 20, rows, timesText(*rounds), table.String(), maxOutage.Seconds())
 	if err := os.MkdirAll(root+"/out", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ not of the restart before it. Nobody does that on a cluster of yours: see [after
 	}
 }
 
-func times(n int) string {
+func timesText(n int) string {
 	if n == 1 {
 		return "once"
 	}

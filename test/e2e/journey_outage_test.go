@@ -16,12 +16,12 @@ import (
 // TestOutages takes away the operator, its Lease and the API server. Each time it must
 // work again within 30 s, and no pod of the application may have noticed.
 func TestOutages(t *testing.T) {
-	installed(t)
+	requireInstalled(t)
 	g := NewWithT(t)
 	const ns = "e2e-outages"
 	kubectl(t, "create", "namespace", ns)
 	t.Cleanup(func() { kubectl(t, "delete", "namespace", ns, "--wait=false") })
-	apply(t, ns, service("web", "localhost/web:1", port80))
+	apply(t, ns, appServiceManifest("web", "localhost/web:1", twoReplicasOnPort80))
 	waitReady(t, ns, "web")
 	pods := func() string {
 		return kubectl(t, "-n", ns, "get", "pods", "-l", "app.kubernetes.io/instance=web", "-o",
@@ -44,11 +44,11 @@ func TestOutages(t *testing.T) {
 			kubectl(t, "-n", "holdfast-system", "patch", "lease", "holdfast-operator", "--type=merge", "-p", `{"spec":{"holderIdentity":"somebody-else"}}`)
 			g.Eventually(restarts, "20s", "100ms").ShouldNot(Equal(was), "an operator that has lost its Lease must end")
 		}},
-		{"API server killed", func(t *testing.T) { kill(t, "kube-apiserver", syscall.SIGKILL) }},
-		{fmt.Sprintf("API server away for %s", outage()), func(t *testing.T) {
-			kill(t, "kube-apiserver", syscall.SIGSTOP)
-			time.Sleep(outage())
-			kill(t, "kube-apiserver", syscall.SIGCONT)
+		{"API server killed", func(t *testing.T) { signalComponent(t, "kube-apiserver", syscall.SIGKILL) }},
+		{fmt.Sprintf("API server away for %s", outageDuration()), func(t *testing.T) {
+			signalComponent(t, "kube-apiserver", syscall.SIGSTOP)
+			time.Sleep(outageDuration())
+			signalComponent(t, "kube-apiserver", syscall.SIGCONT)
 		}},
 	} {
 		t.Run(step.name, func(t *testing.T) {
@@ -56,11 +56,11 @@ func TestOutages(t *testing.T) {
 			start := time.Now()
 			// Work, not a probe, shows that it is back: drift must be repaired.
 			g.Eventually(func() error {
-				_, err := try("", "-n", ns, "label", "deployment", "web", "apps.holdfast.dev/owner-kind=nobody", "--overwrite")
+				_, err := tryKubectl("", "-n", ns, "label", "deployment", "web", "apps.holdfast.dev/owner-kind=nobody", "--overwrite")
 				return err
 			}, "30s", "100ms").Should(Succeed())
 			g.Eventually(func() string {
-				out, _ := try("", "-n", ns, "get", "deployment", "web", "-o", `jsonpath={.metadata.labels.apps\.holdfast\.dev/owner-kind}`)
+				out, _ := tryKubectl("", "-n", ns, "get", "deployment", "web", "-o", `jsonpath={.metadata.labels.apps\.holdfast\.dev/owner-kind}`)
 				return out
 			}, "40s", "100ms").Should(Equal("AppService"))
 			took := time.Since(start)
@@ -79,19 +79,19 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(x, y)
 }
 
-// kill sends a signal to a part of our own cluster, known by the data folder that it
+// signalComponent sends a signal to a part of our own cluster, known by the data folder that it
 // sees.
-func kill(t *testing.T, part string, sig syscall.Signal) {
+func signalComponent(t *testing.T, component string, sig syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(process(t, part), sig); err != nil {
+	if err := syscall.Kill(clusterProcess(t, component), sig); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// process is the number of the process of a part of our own cluster.
-func process(t *testing.T, part string) int {
+// clusterProcess is the number of the process of a part of our own cluster.
+func clusterProcess(t *testing.T, component string) int {
 	t.Helper()
-	if data == "" {
+	if clusterDir == "" {
 		t.Skip("only on a cluster of our own")
 	}
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -102,7 +102,7 @@ func process(t *testing.T, part string) int {
 		dir := filepath.Dir(file)
 		line, err := os.ReadFile(file)
 		program, _, _ := strings.Cut(string(line), "\x00")
-		if err != nil || filepath.Base(program) != part || !sameFile(dir+"/root/run/holdfast/cluster.json", data+"/cluster.json") {
+		if err != nil || filepath.Base(program) != component || !sameFile(dir+"/root/run/holdfast/cluster.json", clusterDir+"/cluster.json") {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(dir))
@@ -111,12 +111,12 @@ func process(t *testing.T, part string) int {
 		}
 		return pid
 	}
-	t.Fatalf("no %s of %s runs", part, data)
+	t.Fatalf("no %s of %s runs", component, clusterDir)
 	return 0
 }
 
-// outage is how long the API server is away; the usual run takes the short one.
-func outage() time.Duration {
+// outageDuration is how long the API server is away; the usual run takes the short one.
+func outageDuration() time.Duration {
 	if d, err := time.ParseDuration(os.Getenv("OUTAGE")); err == nil {
 		return d
 	}

@@ -13,8 +13,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// plugin runs kubectl holdfast, as a user does, and returns what it printed and its exit code.
-func plugin(t *testing.T, ns, input string, args ...string) (string, int) {
+// runPlugin runs kubectl holdfast, as a user does, and returns what it printed and its exit code.
+func runPlugin(t *testing.T, ns, input string, args ...string) (string, int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -33,17 +33,17 @@ func plugin(t *testing.T, ns, input string, args ...string) (string, int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// pluginWorks does with every verb what people do with it, on real pods.
-func pluginWorks(t *testing.T, g *WithT, ns string) {
+// testPluginVerbs does with every verb what people do with it, on real pods.
+func testPluginVerbs(t *testing.T, g *WithT, ns string) {
 	expect := func(code int, want string, args ...string) string {
 		t.Helper()
-		out, got := plugin(t, ns, "", args...)
+		out, got := runPlugin(t, ns, "", args...)
 		g.Expect(got).To(Equal(code), "%s: %s", args, out)
 		g.Expect(out).To(MatchRegexp(want), "%s", args)
 		return out
 	}
-	next := stackOf("localhost/web:2", "localhost/web:1", "web", "")
-	apply(t, ns, stackOf("localhost/web:1", "localhost/web:1", "web", ""))
+	next := stackManifest("localhost/web:2", "localhost/web:1", "web", "")
+	apply(t, ns, stackManifest("localhost/web:1", "localhost/web:1", "web", ""))
 	expect(0, "is ready: Everything runs as declared", "wait", "shop", "--timeout=2m")
 	expect(0, `shop +AppStack +True +3/3`, "list")
 	expect(0, `api +Service +Healthy +1/1`, "status", "shop")
@@ -52,7 +52,7 @@ func pluginWorks(t *testing.T, g *WithT, ns string) {
 	expect(0, `AppStack shop +api +Deployment shop-api +localhost/web:1`, "find", "--image=web:1")
 	expect(0, `api/.* app +listening on`, "logs", "shop", "--component=api")
 
-	out, code := plugin(t, ns, next, "plan", "-f", "-")
+	out, code := runPlugin(t, ns, next, "plan", "-f", "-")
 	g.Expect(code).To(BeZero(), out)
 	g.Expect(out).To(MatchRegexp(`changed +api +Deployment shop-api +RESTARTS 1 pod`))
 	apply(t, ns, next)
@@ -76,9 +76,9 @@ func pluginWorks(t *testing.T, g *WithT, ns string) {
 	expect(1, `there is no application nothing in namespace `+ns, "status", "nothing")
 }
 
-// brokenDatabaseIsExplained follows the chain of a CloudManager from its front down to the
+// testBrokenDatabaseIsExplained follows the chain of a CloudManager from its front down to the
 // volume claim of its database.
-func brokenDatabaseIsExplained(t *testing.T, g *WithT, ns string) {
+func testBrokenDatabaseIsExplained(t *testing.T, g *WithT, ns string) {
 	apply(t, ns, `{apiVersion: apps.holdfast.dev/v1alpha1, kind: CloudManager, metadata: {name: cm}, spec: {
   front: {deployment: {image: "nginx:1.20", name: ake-front}},
   identity: {deployment: {image: "busybox:1.32.1", name: cm-identity, command: [sleep, "3600"]}},
@@ -90,7 +90,7 @@ func brokenDatabaseIsExplained(t *testing.T, g *WithT, ns string) {
 	}
 	var out string
 	g.Eventually(func() []string {
-		out, _ = plugin(t, ns, "", "why", "cm")
+		out, _ = runPlugin(t, ns, "", "why", "cm")
 		var found []string
 		rest := out
 		for _, w := range want { // in this order

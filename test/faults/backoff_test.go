@@ -17,68 +17,68 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-// TestBackoff refuses one write for a while, in every way, and sees that the operator asks
+// TestBackoffWhileWritesAreRejected refuses one write for a while, in every way, and sees that the operator asks
 // ever more rarely, says once why, and goes on when it may.
-func TestBackoff(t *testing.T) {
-	if !long() {
+func TestBackoffWhileWritesAreRejected(t *testing.T) {
+	if !isLongRun() {
 		t.Skip("waits for a dozen retries: make faults runs it")
 	}
 	t.Parallel()
 	start := time.Now()
-	const lasts = 12 * time.Second
-	g := newGround(t, operator.Build(t, true))
+	const rejectPeriod = 12 * time.Second
+	g := newTestCluster(t, operator.Build(t, true))
 	var mu sync.Mutex
-	seen, failed := map[string]int{}, 0
-	together(t, len(codes), func(t *testing.T, i int) {
+	attempts, failed := map[string]int{}, 0
+	runParallel(t, len(errorCodes), func(t *testing.T, i int) {
 		var tries []time.Time
 		w := newWorld(t, g)
-		code, _ := strconv.Atoi(codes[i]) // 0 for a reset
-		over := make(chan struct{})
-		_, err := w.play(t.Context(), scenario[0], trouble{
-			begin: func() {
-				w.arm(func(write proxy.Write) *proxy.Fault {
+		code, _ := strconv.Atoi(errorCodes[i]) // 0 for a reset
+		lifted := make(chan struct{})
+		_, err := w.runStep(t.Context(), scenario[0], faultHooks{
+			beforeStep: func() {
+				w.injectFaults(func(write proxy.Write) *proxy.Fault {
 					if !strings.HasPrefix(write.String(), "apply:deployments.apps/solo:") {
 						return nil
 					}
 					select {
-					case <-over:
+					case <-lifted:
 						return nil
 					default:
 					}
 					mu.Lock()
 					defer mu.Unlock()
 					tries = append(tries, time.Now())
-					return &proxy.Fault{Withheld: true, Code: code, Reset: code == 0}
+					return &proxy.Fault{SkipForward: true, Code: code, Reset: code == 0}
 				})
 			},
-			meanwhile: func(ctx context.Context) error {
-				wait(ctx, lasts)
-				close(over)
+			duringStep: func(ctx context.Context) error {
+				sleep(ctx, rejectPeriod)
+				close(lifted)
 				return nil
 			},
 		})
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
-			t.Errorf("%s: %v", codes[i], err)
+			t.Errorf("%s: %v", errorCodes[i], err)
 		}
-		if why := tooOften(tries); why != "" {
-			t.Errorf("%s: %s", codes[i], why)
+		if problem := backoffProblem(tries); problem != "" {
+			t.Errorf("%s: %s", errorCodes[i], problem)
 		}
-		if n := w.warnings(t); n > 1 {
-			t.Errorf("%s: %d warnings about one cause", codes[i], n)
+		if n := w.countWarnings(t); n > 1 {
+			t.Errorf("%s: %d warnings about one cause", errorCodes[i], n)
 		}
 		if t.Failed() {
 			failed++
 		}
-		seen[codes[i]] = len(tries)
+		attempts[errorCodes[i]] = len(tries)
 	})
-	report.Since(t, start, report.Row{Test: "4 refused for a while", Generated: len(codes), Run: len(codes), Failed: failed,
-		Seen: fmt.Sprintf("tries within %s: %v", lasts, seen)})
+	report.WriteTimed(t, start, report.Row{Test: "4 refused for a while", Generated: len(errorCodes), Run: len(errorCodes), Failed: failed,
+		Measured: fmt.Sprintf("tries within %s: %v", rejectPeriod, attempts)})
 }
 
-// tooOften says what is wrong with the times between tries: they must grow, up to 5 s.
-func tooOften(tries []time.Time) string {
+// backoffProblem says what is wrong with the times between tries: they must grow, up to 5 s.
+func backoffProblem(tries []time.Time) string {
 	if len(tries) < 3 {
 		return fmt.Sprintf("%d tries prove nothing", len(tries))
 	}
@@ -92,8 +92,8 @@ func tooOften(tries []time.Time) string {
 	return ""
 }
 
-// warnings counts the events that are about something wrong.
-func (w *world) warnings(t *testing.T) int {
+// countWarnings counts the events that are about something wrong.
+func (w *world) countWarnings(t *testing.T) int {
 	t.Helper()
 	var events eventsv1.EventList
 	if err := w.List(t.Context(), &events, client.InNamespace(w.namespace)); err != nil {

@@ -14,26 +14,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
-	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
 var (
-	howMany = flag.Int("plans", 56, "how many plans to play, drawn by chance; 0 for all")
-	seed    = flag.Uint64("seed", 1, "of everything that is drawn by chance")
-	replay  = flag.String("replay", "", "plays one plan, for example crash,upgrade,apply:deployments.apps/solo:1,before")
-	only    = flag.String("kinds", "", "plays plans of some kinds only, separated by commas")
-	begins  = flag.String("steps", "", "plays plans of steps only whose names begin so, data- for example")
-	workers = flag.Int("workers", 6, "how many runs at once")
-	update  = flag.Bool("update", false, "write testdata/writes.txt")
-	clean   = flag.Int("clean", 2, "how many clean runs to learn from")
+	planCount  = flag.Int("plans", 56, "how many plans to play, drawn by chance; 0 for all")
+	seed       = flag.Uint64("seed", 1, "of everything that is drawn by chance")
+	replay     = flag.String("replay", "", "plays one plan, for example crash,upgrade,apply:deployments.apps/solo:1,before")
+	kindFilter = flag.String("kinds", "", "plays plans of some kinds only, separated by commas")
+	stepPrefix = flag.String("steps", "", "plays plans of steps only whose names begin so, data- for example")
+	workers    = flag.Int("workers", 6, "how many runs at once")
+	update     = flag.Bool("update", false, "write testdata/writes.txt")
+	cleanRuns  = flag.Int("clean", 2, "how many clean runs to learn from")
 )
 
 //go:embed testdata/writes.txt
 var knownWrites string
 
-func TestMain(m *testing.M) { stage.Main(m) }
+func TestMain(m *testing.M) { harness.Main(m) }
 
 // TestPlans plays plans, by default a sample of less than two minutes.
 func TestPlans(t *testing.T) {
@@ -42,41 +42,41 @@ func TestPlans(t *testing.T) {
 	}
 	t.Parallel()
 	start := time.Now()
-	g := newGround(t, operator.Build(t, true))
+	g := newTestCluster(t, operator.Build(t, true))
 	writes, err := parseWrites(knownWrites)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &reference{}
-	if *howMany == 0 && *replay == "" && *begins == "" || *update {
-		r.learn(t, g, *clean, scenarios...)
+	if *planCount == 0 && *replay == "" && *stepPrefix == "" || *update {
+		r.learn(t, g, *cleanRuns, scenarios...)
 		writes = r.writes
 	}
 	if *update {
-		if err := os.WriteFile("testdata/writes.txt", []byte(printWrites(writes)), 0o644); err != nil {
+		if err := os.WriteFile("testdata/writes.txt", []byte(formatWrites(writes)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	generated := generate(writes, *seed)
-	p := newPool(choose(t, generated), maxTries())
-	needed := p.scenarios() // before anybody takes plans out
-	var all sync.WaitGroup
+	generated := generatePlans(writes, *seed)
+	p := newPool(selectPlans(t, generated), maxPlanAttempts())
+	needed := p.scenariosNeeded() // before anybody takes plans out
+	var group sync.WaitGroup
 	if !r.ready() {
-		all.Go(func() { r.learn(t, g, *clean, needed...) })
+		group.Go(func() { r.learn(t, g, *cleanRuns, needed...) })
 	}
 	for i := range *workers {
-		all.Go(func() { p.work(t, g, r, i) })
+		group.Go(func() { p.runWorker(t, g, r, i) })
 	}
-	all.Wait()
-	p.report(t, generated, start)
-	if p.left > 0 {
-		t.Errorf("%d plans were not played", p.left)
+	group.Wait()
+	p.printReport(t, generated, start)
+	if p.remaining > 0 {
+		t.Errorf("%d plans were not played", p.remaining)
 	}
 }
 
-// choose returns the plans that this run is about.
-func choose(t *testing.T, plans []plan) []plan {
+// selectPlans returns the plans that this run is about.
+func selectPlans(t *testing.T, plans []plan) []plan {
 	t.Helper()
 	if *replay != "" {
 		p, err := parsePlan(*replay)
@@ -85,56 +85,56 @@ func choose(t *testing.T, plans []plan) []plan {
 		}
 		return []plan{p}
 	}
-	if *only != "" {
-		kinds := strings.Split(*only, ",")
+	if *kindFilter != "" {
+		kinds := strings.Split(*kindFilter, ",")
 		plans = slices.DeleteFunc(slices.Clone(plans), func(p plan) bool { return !slices.Contains(kinds, p.kind) })
 	}
-	plans = slices.DeleteFunc(slices.Clone(plans), func(p plan) bool { return !strings.HasPrefix(p.step, *begins) })
-	if *howMany > 0 {
-		plans = sample(plans, *howMany, *seed)
+	plans = slices.DeleteFunc(slices.Clone(plans), func(p plan) bool { return !strings.HasPrefix(p.step, *stepPrefix) })
+	if *planCount > 0 {
+		plans = samplePlans(plans, *planCount, *seed)
 	}
 	return plans
 }
 
-// names of the tests of the battery that the kinds of plans are.
-var names = map[string]string{
-	crash: "1 crash at every write", crash2: "2 double crash", lost: "3 lost reply", refuse: "4 error matrix",
-	travel: "5 time travel", unseen: "6 unobserved", lag: "7 late events", relist: "9 relist in every step",
+// testNames of the tests of the battery that the kinds of plans are.
+var testNames = map[string]string{
+	crash: "1 crash at every write", doubleCrash: "2 double crash", lostResponse: "3 lost reply", errorResponse: "4 error matrix",
+	staleRestart: "5 time travel", missedEvents: "6 unobserved", delayedEvents: "7 late events", expiredWatches: "9 relist in every step",
 }
 
-// groups are all that plans are counted in.
-func groups() []string {
-	all := slices.Clone(kindsOfPlans)
-	for _, kind := range kindsOfPlans {
-		all = append(all, kind+ofData)
+// planGroups are all that plans are counted in.
+func planGroups() []string {
+	all := slices.Clone(planKinds)
+	for _, kind := range planKinds {
+		all = append(all, kind+dataSuffix)
 	}
 	return all
 }
 
-// report prints what was played, and leaves it where it can be read.
-func (p *pool) report(t *testing.T, generated []plan, start time.Time) {
-	counts := p.tally()
+// printReport prints what was played, and leaves it where it can be read.
+func (p *pool) printReport(t *testing.T, generated []plan, start time.Time) {
+	counts := p.countByGroup()
 	fmt.Printf("%-30s %9s %6s %7s %7s %8s\n", "test", "generated", "run", "failed", "missed", "minutes")
-	for _, group := range groups() {
+	for _, group := range planGroups() {
 		c := counts[group]
 		if c == nil {
 			continue
 		}
-		all := 0
+		total := 0
 		for _, g := range generated {
 			if g.group() == group {
-				all++
+				total++
 			}
 		}
-		struck := c.run - len(c.missed)
-		kind, data := strings.CutSuffix(group, ofData)
-		name := names[kind]
+		injected := c.run - len(c.notInjected)
+		kind, data := strings.CutSuffix(group, dataSuffix)
+		name := testNames[kind]
 		if data {
-			name += ofData
+			name += dataSuffix
 		}
-		fmt.Printf("%-30s %9d %6d %7d %7d %8.1f\n", name, all, struck, len(c.failed), len(c.missed), c.took.Minutes())
-		report.Write(t, strings.ReplaceAll(group, ", ", "-"), report.Row{Test: name, Generated: all, Run: struck, Failed: len(c.failed),
-			Seconds: c.took.Seconds(), Seed: *seed, Failures: c.failed, Missed: c.missed})
+		fmt.Printf("%-30s %9d %6d %7d %7d %8.1f\n", name, total, injected, len(c.failed), len(c.notInjected), c.duration.Minutes())
+		report.Write(t, strings.ReplaceAll(group, ", ", "-"), report.Row{Test: name, Generated: total, Run: injected, Failed: len(c.failed),
+			Seconds: c.duration.Seconds(), Seed: *seed, Failures: c.failed, NotInjected: c.notInjected})
 	}
 	fmt.Printf("seed %d, %.1f minutes\n", *seed, time.Since(start).Minutes())
 }

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// pasts are the moments of a step, in percent of its events, that a restart goes back to,
+// staleRestartScopes are the moments of a step, in percent of its events, that a restart goes back to,
 // and whose past it is: a watch may lag behind for one kind and not for another.
 var (
-	moments = []int{0, 15, 30, 45, 60, 75, 90}
-	pasts   = []string{"all", "apps", "children"}
+	staleRestartPercents = []int{0, 15, 30, 45, 60, 75, 90}
+	staleRestartScopes   = []string{"all", "apps", "children"}
 )
 
-// codes are the answers of the error matrix.
-var codes = []string{"409", "403", "422", "429", "500", "reset"}
+// errorCodes are the answers of the error matrix.
+var errorCodes = []string{"409", "403", "422", "429", "500", "reset"}
 
-// resources that the operator watches; those of data, where there is some.
+// watchedResources that the operator watches; those of data, where there is some.
 var (
-	resources = []string{
+	watchedResources = []string{
 		"appservices.apps.holdfast.dev", "appstacks.apps.holdfast.dev", "deployments.apps", "services", "jobs.batch",
 		"pods", "controllerrevisions.apps", "configmaps", "secrets",
 	}
@@ -30,95 +30,95 @@ var (
 	}
 )
 
-func isData(step string) bool {
+func isDataStep(step string) bool {
 	return strings.HasPrefix(step, "data-") || strings.HasPrefix(step, "database-")
 }
 
 func resourcesOf(step string) []string {
-	if isData(step) {
+	if isDataStep(step) {
 		return dataResources
 	}
-	return resources
+	return watchedResources
 }
 
-// generate makes every plan there is for these writes, by step. Of double crashes two are
+// generatePlans makes every plan there is for these writes, by step. Of double crashes two are
 // drawn per write: all pairs would be tens of thousands.
-func generate(writes map[string][]string, seed uint64) []plan {
-	chance := rand.New(rand.NewPCG(seed, 0))
+func generatePlans(writes map[string][]string, seed uint64) []plan {
+	rng := rand.New(rand.NewPCG(seed, 0))
 	var plans []plan
 	for _, s := range allSteps() {
 		add := func(kind string, args ...string) { plans = append(plans, plan{kind, s.name, args}) }
 		for _, w := range writes[s.name] {
-			for _, mode := range modes {
+			for _, mode := range crashModes {
 				add(crash, w, mode)
 			}
 			for first := 1; first <= 3; first += 2 { // soon after the first crash, and later
-				add(crash2, w, draw(chance, modes), strconv.Itoa(first+chance.IntN(2)), draw(chance, modes))
+				add(doubleCrash, w, pick(rng, crashModes), strconv.Itoa(first+rng.IntN(2)), pick(rng, crashModes))
 			}
-			add(lost, w)
-			for _, code := range codes {
-				add(refuse, w, code)
+			add(lostResponse, w)
+			for _, code := range errorCodes {
+				add(errorResponse, w, code)
 			}
 		}
-		for _, percent := range moments {
-			for _, whose := range pasts {
-				add(travel, strconv.Itoa(percent), whose)
+		for _, percent := range staleRestartPercents {
+			for _, scope := range staleRestartScopes {
+				add(staleRestart, strconv.Itoa(percent), scope)
 			}
 		}
 		for _, r := range resourcesOf(s.name) {
-			add(unseen, r)
+			add(missedEvents, r)
 		}
 		for _, ms := range []int{300, 1500} {
-			add(lag, strconv.Itoa(ms))
+			add(delayedEvents, strconv.Itoa(ms))
 		}
-		add(relist)
+		add(expiredWatches)
 	}
 	return plans
 }
 
-func draw(chance *rand.Rand, from []string) string { return from[chance.IntN(len(from))] }
+func pick(rng *rand.Rand, values []string) string { return values[rng.IntN(len(values))] }
 
-// sample draws n plans: as many of each step, so that few runs carry them,
+// samplePlans draws n plans: as many of each step, so that few runs carry them,
 // and of each kind in turn.
-func sample(plans []plan, n int, seed uint64) []plan {
-	chance := rand.New(rand.NewPCG(seed, 1))
+func samplePlans(plans []plan, n int, seed uint64) []plan {
+	rng := rand.New(rand.NewPCG(seed, 1))
 	byStep := map[string][]plan{}
 	for _, p := range plans {
 		byStep[p.step] = append(byStep[p.step], p)
 	}
-	var drawn []plan
-	for len(drawn) < min(n, len(plans)) {
+	var sampled []plan
+	for len(sampled) < min(n, len(plans)) {
 		for _, s := range allSteps() {
-			left := byStep[s.name]
-			if len(left) == 0 || len(drawn) == n {
+			remaining := byStep[s.name]
+			if len(remaining) == 0 || len(sampled) == n {
 				continue
 			}
-			kind := draw(chance, kindsOfPlans)
-			i := slices.IndexFunc(left, func(p plan) bool { return p.kind == kind })
+			kind := pick(rng, planKinds)
+			i := slices.IndexFunc(remaining, func(p plan) bool { return p.kind == kind })
 			if i < 0 {
 				i = 0
 			}
-			same := 0
-			for _, p := range left {
-				if p.kind == left[i].kind {
-					same++
+			candidates := 0
+			for _, p := range remaining {
+				if p.kind == remaining[i].kind {
+					candidates++
 				}
 			}
-			skip := chance.IntN(same)
-			for j, p := range left {
-				if p.kind != left[i].kind {
+			skip := rng.IntN(candidates)
+			for j, p := range remaining {
+				if p.kind != remaining[i].kind {
 					continue
 				}
 				if skip == 0 {
-					drawn = append(drawn, p)
-					byStep[s.name] = slices.Delete(slices.Clone(left), j, j+1)
+					sampled = append(sampled, p)
+					byStep[s.name] = slices.Delete(slices.Clone(remaining), j, j+1)
 					break
 				}
 				skip--
 			}
 		}
 	}
-	return drawn
+	return sampled
 }
 
 // parseWrites reads the list of all writes of the scenarios: lines of a step and a write.
@@ -134,7 +134,7 @@ func parseWrites(content string) (map[string][]string, error) {
 	return writes, nil
 }
 
-func printWrites(writes map[string][]string) string {
+func formatWrites(writes map[string][]string) string {
 	var text strings.Builder
 	for _, s := range allSteps() {
 		for _, w := range writes[s.name] {

@@ -16,20 +16,20 @@ type plan struct {
 
 // The kinds of plans, and what their arguments are.
 const (
-	crash  = "crash"  // write, mode
-	crash2 = "crash2" // write, mode, how many writes of the next life later, mode
-	lost   = "lost"   // write: carried out, answered 504
-	refuse = "error"  // write, code or reset: not carried out
-	travel = "travel" // how much of the step is shown (percent), whose past: a restart into the past
-	unseen = "unseen" // resource: nothing is seen of it during the step
-	lag    = "lag"    // milliseconds: everything is seen late
-	relist = "relist" // every watch expires again and again
+	crash          = "crash"  // write, mode
+	doubleCrash    = "crash2" // write, mode, how many writes of the next life later, mode
+	lostResponse   = "lost"   // write: carried out, answered 504
+	errorResponse  = "error"  // write, code or reset: not carried out
+	staleRestart   = "travel" // how much of the step is shown (percent), whose past: a restart into the past
+	missedEvents   = "unseen" // resource: nothing is seen of it during the step
+	delayedEvents  = "lag"    // milliseconds: everything is seen late
+	expiredWatches = "relist" // every watch expires again and again
 )
 
-var kindsOfPlans = []string{crash, crash2, lost, refuse, travel, unseen, lag, relist}
+var planKinds = []string{crash, doubleCrash, lostResponse, errorResponse, staleRestart, missedEvents, delayedEvents, expiredWatches}
 
-// modes of a crash.
-var modes = []string{"before", "unanswered", "after"}
+// crashModes of a crash.
+var crashModes = []string{"before", "unanswered", "after"}
 
 func (p plan) String() string {
 	return strings.Join(append([]string{p.kind, p.step}, p.args...), ",")
@@ -37,23 +37,23 @@ func (p plan) String() string {
 
 // group is what a plan is counted with: those of its kind that are about data, or not.
 func (p plan) group() string {
-	if isData(p.step) {
-		return p.kind + ofData
+	if isDataStep(p.step) {
+		return p.kind + dataSuffix
 	}
 	return p.kind
 }
 
-const ofData = ", data"
+const dataSuffix = ", data"
 
 func parsePlan(line string) (plan, error) {
 	fields := strings.Split(strings.TrimSpace(line), ",")
-	if len(fields) < 2 || !slices.Contains(kindsOfPlans, fields[0]) {
-		return plan{}, fmt.Errorf("%q is no plan: it begins with one of %s and a step", line, strings.Join(kindsOfPlans, ", "))
+	if len(fields) < 2 || !slices.Contains(planKinds, fields[0]) {
+		return plan{}, fmt.Errorf("%q is no plan: it begins with one of %s and a step", line, strings.Join(planKinds, ", "))
 	}
 	if scenarioOf(fields[1]) == nil {
 		return plan{}, fmt.Errorf("there is no step %q", fields[1])
 	}
-	want := map[string]int{crash: 2, crash2: 4, lost: 1, refuse: 2, travel: 2, unseen: 1, lag: 1, relist: 0}[fields[0]]
+	want := map[string]int{crash: 2, doubleCrash: 4, lostResponse: 1, errorResponse: 2, staleRestart: 2, missedEvents: 1, delayedEvents: 1, expiredWatches: 0}[fields[0]]
 	if len(fields)-2 != want {
 		return plan{}, fmt.Errorf("%q: a plan of kind %s has %d arguments after its step", line, fields[0], want)
 	}

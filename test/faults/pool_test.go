@@ -13,208 +13,208 @@ import (
 // steps. Every step begins where the step before has been shown to end as in a clean run,
 // so a plan starts as if it were alone.
 type pool struct {
-	mu      sync.Mutex
-	waiting map[string][]plan
-	tries   map[string]int
-	most    int // how often one is tried that finds nothing to strike
-	left    int
-	results []result
-	broken  int // steps that went wrong although nothing was planned to
+	mu                sync.Mutex
+	pending           map[string][]plan
+	attempts          map[string]int
+	maxAttempts       int // how often one is tried that finds nothing to strike
+	remaining         int
+	results           []planResult
+	unplannedFailures int // steps that went wrong although nothing was planned to
 }
 
-// maxBroken is how many of those end everything: there is nothing left to compare with.
-const maxBroken = 5
+// maxUnplannedFailures is how many of those end everything: there is nothing left to compare with.
+const maxUnplannedFailures = 5
 
-// result is what became of a plan.
-type result struct {
-	plan   plan
-	missed bool // it found nothing to strike
-	wrong  string
-	took   time.Duration
+// planResult is what became of a plan.
+type planResult struct {
+	plan        plan
+	notInjected bool // it found nothing to strike
+	failure     string
+	duration    time.Duration
 }
 
-// maxTries is how often a plan is tried that found nothing to strike: not every run makes the
+// maxPlanAttempts is how often a plan is tried that found nothing to strike: not every run makes the
 // same writes. Of a sample nobody misses one.
-func maxTries() int {
-	if *howMany > 0 && *replay == "" {
+func maxPlanAttempts() int {
+	if *planCount > 0 && *replay == "" {
 		return 1
 	}
 	return 3
 }
 
-func newPool(plans []plan, most int) *pool {
-	p := &pool{waiting: map[string][]plan{}, tries: map[string]int{}, most: most, left: len(plans)}
+func newPool(plans []plan, maxAttempts int) *pool {
+	p := &pool{pending: map[string][]plan{}, attempts: map[string]int{}, maxAttempts: maxAttempts, remaining: len(plans)}
 	for _, plan := range plans {
-		p.waiting[plan.step] = append(p.waiting[plan.step], plan)
+		p.pending[plan.step] = append(p.pending[plan.step], plan)
 	}
 	return p
 }
 
-// next takes one plan for each step of the scenario that has most of them left; none is
+// takePlans takes one plan for each step of the scenario that has most of them left; none is
 // left when it is empty.
-func (p *pool) next() (steps []step, taken map[string]plan) {
+func (p *pool) takePlans() (steps []step, taken map[string]plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	taken = map[string]plan{}
-	if p.broken >= maxBroken {
+	if p.unplannedFailures >= maxUnplannedFailures {
 		return nil, taken
 	}
-	most := 0
+	mostRuns := 0
 	for _, s := range scenarios {
-		if n := p.runs(s); n > most {
-			steps, most = s, n
+		if n := p.runsNeeded(s); n > mostRuns {
+			steps, mostRuns = s, n
 		}
 	}
 	for _, s := range steps {
-		if waiting := p.waiting[s.name]; len(waiting) > 0 {
-			taken[s.name], p.waiting[s.name] = waiting[0], waiting[1:]
+		if pending := p.pending[s.name]; len(pending) > 0 {
+			taken[s.name], p.pending[s.name] = pending[0], pending[1:]
 		}
 	}
 	return steps, taken
 }
 
-// runs is how many runs of a scenario the plans that wait need.
-func (p *pool) runs(steps []step) int {
+// runsNeeded is how many runs of a scenario the plans that wait need.
+func (p *pool) runsNeeded(steps []step) int {
 	n := 0
 	for _, s := range steps {
-		n = max(n, len(p.waiting[s.name]))
+		n = max(n, len(p.pending[s.name]))
 	}
 	return n
 }
 
-// scenarios are those that the plans need.
-func (p *pool) scenarios() [][]step {
+// scenariosNeeded are those that the plans need.
+func (p *pool) scenariosNeeded() [][]step {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(scenarios), func(s []step) bool { return p.runs(s) == 0 })
+	return slices.DeleteFunc(slices.Clone(scenarios), func(s []step) bool { return p.runsNeeded(s) == 0 })
 }
 
-// giveBack returns plans that were not played.
-func (p *pool) giveBack(plans map[string]plan) {
+// requeue returns plans that were not played.
+func (p *pool) requeue(plans map[string]plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for step, plan := range plans {
-		p.waiting[step] = append(p.waiting[step], plan)
+		p.pending[step] = append(p.pending[step], plan)
 	}
 }
 
-// done notes what became of a plan. One that has missed waits for another run.
-func (p *pool) done(t *testing.T, r result) {
+// recordResult notes what became of a plan. One that has missed waits for another run.
+func (p *pool) recordResult(t *testing.T, r planResult) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	line := r.plan.String()
-	p.tries[line]++
-	if r.missed && r.wrong == "" && p.tries[line] < p.most {
-		p.waiting[r.plan.step] = append(p.waiting[r.plan.step], r.plan)
+	p.attempts[line]++
+	if r.notInjected && r.failure == "" && p.attempts[line] < p.maxAttempts {
+		p.pending[r.plan.step] = append(p.pending[r.plan.step], r.plan)
 		return
 	}
-	p.left--
+	p.remaining--
 	p.results = append(p.results, r)
-	if r.wrong != "" {
-		text := fmt.Sprintf("FAILED %s\n  %s", line, strings.ReplaceAll(r.wrong, "\n", "\n  "))
+	if r.failure != "" {
+		text := fmt.Sprintf("FAILED %s\n  %s", line, strings.ReplaceAll(r.failure, "\n", "\n  "))
 		fmt.Println(text) // at once: a run of an hour is not waited for to its end
 		t.Error(text)
 	}
 	if n := len(p.results); n%25 == 0 {
-		fmt.Printf("%s  %d plans played, %d left\n", time.Now().Format("15:04:05"), n, p.left)
+		fmt.Printf("%s  %d plans played, %d left\n", time.Now().Format("15:04:05"), n, p.remaining)
 	}
 }
 
-// work plays until no plan is left.
-func (p *pool) work(t *testing.T, g *ground, r *reference, worker int) {
+// runWorker plays until no plan is left.
+func (p *pool) runWorker(t *testing.T, g *testCluster, r *reference, worker int) {
 	for run := 0; ; run++ {
-		steps, plans := p.next()
+		steps, plans := p.takePlans()
 		if len(plans) == 0 {
 			return
 		}
 		t.Run(fmt.Sprintf("worker-%d-run-%d", worker, run), func(t *testing.T) {
-			p.run(t, g, r, steps, plans)
+			p.runScenario(t, g, r, steps, plans)
 		})
 	}
 }
 
-// run plays a scenario up to the last step that has a plan. It ends early when a step
+// runScenario plays a scenario up to the last step that has a plan. It ends early when a step
 // goes wrong: what follows would only repeat that.
-func (p *pool) run(t *testing.T, g *ground, r *reference, steps []step, plans map[string]plan) {
-	defer func() { p.giveBack(plans) }()
+func (p *pool) runScenario(t *testing.T, g *testCluster, r *reference, steps []step, plans map[string]plan) {
+	defer func() { p.requeue(plans) }()
 	w := newWorld(t, g)
-	var seen []played
+	var stepRuns []stepRun
 	for _, s := range steps {
 		if len(plans) == 0 {
 			break
 		}
-		this, planned := plans[s.name]
+		stepPlan, planned := plans[s.name]
 		delete(plans, s.name)
-		var did struck
-		now := played{step: s.name, planned: planned, plan: this}
+		var injected injectionFlag
+		current := stepRun{step: s.name, planned: planned, plan: stepPlan}
 		start := time.Now()
-		var wrong trouble
+		var hooks faultHooks
 		if planned {
-			wrong = w.trouble(this, &did)
+			hooks = w.hooksFor(stepPlan, &injected)
 		}
 		var err error
-		now.moment, err = w.play(t.Context(), s, wrong)
-		now.result = result{plan: this, missed: !did.Load(), took: time.Since(start)}
+		current.stepResult, err = w.runStep(t.Context(), s, hooks)
+		current.result = planResult{plan: stepPlan, notInjected: !injected.Load(), duration: time.Since(start)}
 		if err != nil {
-			now.result.wrong = err.Error()
+			current.result.failure = err.Error()
 		} else if r.ready() {
-			now.judge(r)
+			current.compareWith(r)
 		}
-		seen = append(seen, now)
-		if now.result.wrong != "" {
+		stepRuns = append(stepRuns, current)
+		if current.result.failure != "" {
 			break
 		}
 	}
-	for _, now := range seen {
-		if now.result.wrong == "" {
-			now.judge(r)
+	for _, current := range stepRuns {
+		if current.result.failure == "" {
+			current.compareWith(r)
 		}
 		switch {
-		case now.planned:
-			p.done(t, now.result)
-		case now.result.wrong != "":
-			text := fmt.Sprintf("FAILED %s, in which nothing was planned to go wrong: %s", now.step, now.result.wrong)
+		case current.planned:
+			p.recordResult(t, current.result)
+		case current.result.failure != "":
+			text := fmt.Sprintf("FAILED %s, in which nothing was planned to go wrong: %s", current.step, current.result.failure)
 			fmt.Println(text)
 			t.Error(text)
 			p.mu.Lock()
-			p.broken++
+			p.unplannedFailures++
 			p.mu.Unlock()
 		}
 	}
 }
 
-// played is a step that was played.
-type played struct {
-	step    string
-	planned bool
-	plan    plan
-	moment  moment
-	result  result
+// stepRun is a step that was played.
+type stepRun struct {
+	step       string
+	planned    bool
+	plan       plan
+	stepResult stepResult
+	result     planResult
 }
 
-func (p *played) judge(r *reference) {
-	if diff := r.compare(p.step, p.moment); len(diff) > 0 {
-		p.result.wrong = "divergent:\n" + strings.Join(diff, "\n")
+func (p *stepRun) compareWith(r *reference) {
+	if diff := r.compare(p.step, p.stepResult); len(diff) > 0 {
+		p.result.failure = "divergent:\n" + strings.Join(diff, "\n")
 	}
 }
 
-// tally counts results by kind of plan, those of data apart.
-func (p *pool) tally() map[string]*count {
-	counts := map[string]*count{}
+// countByGroup counts results by kind of plan, those of data apart.
+func (p *pool) countByGroup() map[string]*groupCount {
+	counts := map[string]*groupCount{}
 	for _, r := range p.results {
 		c := counts[r.plan.group()]
 		if c == nil {
-			c = &count{}
+			c = &groupCount{}
 			counts[r.plan.group()] = c
 		}
 		switch {
-		case r.wrong != "":
+		case r.failure != "":
 			c.failed = append(c.failed, r.plan.String())
-		case r.missed:
-			c.missed = append(c.missed, r.plan.String())
+		case r.notInjected:
+			c.notInjected = append(c.notInjected, r.plan.String())
 		}
 		c.run++
-		c.took += r.took
+		c.duration += r.duration
 	}
 	for _, c := range counts {
 		slices.Sort(c.failed)
@@ -222,8 +222,8 @@ func (p *pool) tally() map[string]*count {
 	return counts
 }
 
-type count struct {
-	run            int
-	failed, missed []string
-	took           time.Duration
+type groupCount struct {
+	run                 int
+	failed, notInjected []string
+	duration            time.Duration
 }

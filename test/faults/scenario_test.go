@@ -18,17 +18,17 @@ import (
 // follow each other; every plan strikes in one of them.
 type step struct {
 	name string
-	do   func(*user, context.Context) error
+	run  func(*user, context.Context) error
 	// want is the Ready condition of each application as "status/reason", "gone" for none;
 	// of anything else it is whether it is there.
 	want map[string]string
 }
 
 const (
-	ready    = "True/Reconciled"
-	conflict = "False/NameConflict"
-	gone     = "gone"
-	there    = "there"
+	readyStatus        = "True/Reconciled"
+	nameConflictStatus = "False/NameConflict"
+	absent             = "gone"
+	present            = "there"
 )
 
 // user acts on one namespace.
@@ -37,13 +37,13 @@ type user struct {
 	namespace string
 }
 
-// only is the step for those who care for one application.
-func (s step) only(app string) step {
+// wantOnly is the step for those who care for one application.
+func (s step) wantOnly(app string) step {
 	s.want = map[string]string{app: s.want[app]}
 	return s
 }
 
-var bothReady = map[string]string{"AppService/solo": ready, "AppStack/shop": ready}
+var bothReady = map[string]string{"AppService/solo": readyStatus, "AppStack/shop": readyStatus}
 
 // scenarios are all there are. Their steps have different names, so a plan says by its step
 // which one it belongs to.
@@ -64,10 +64,10 @@ func scenarioOf(name string) []step {
 
 // scenario is what every user of an operator does sooner or later.
 var scenario = []step{
-	{"install-service", (*user).installService, map[string]string{"AppService/solo": ready}},
+	{"install-service", (*user).installService, map[string]string{"AppService/solo": readyStatus}},
 	{"install-stack", (*user).installStack, bothReady},
 	{"upgrade", func(u *user, ctx context.Context) error {
-		return u.edit(ctx, func(app *appsapi.AppService) {
+		return u.editSpecs(ctx, func(app *appsapi.AppService) {
 			app.Spec.Image, app.Spec.Config.Files[0].Content = "shop/solo:2", "color: blue"
 		}, func(components map[string]*appsapi.Component) {
 			components["api"].Service.Image = "shop/api:2"
@@ -75,41 +75,41 @@ var scenario = []step{
 		})
 	}, bothReady},
 	{"scale", func(u *user, ctx context.Context) error {
-		return u.edit(ctx, func(app *appsapi.AppService) { app.Spec.Replicas = new(int32(1)) },
+		return u.editSpecs(ctx, func(app *appsapi.AppService) { app.Spec.Replicas = new(int32(1)) },
 			func(components map[string]*appsapi.Component) { components["web"].Service.Replicas = new(int32(3)) })
 	}, bothReady},
 	{"config", (*user).changeConfig, bothReady},
 	{"rename", func(u *user, ctx context.Context) error {
-		return u.edit(ctx, nil, func(components map[string]*appsapi.Component) {
+		return u.editSpecs(ctx, nil, func(components map[string]*appsapi.Component) {
 			components["web"].Name, components["web"].RenamedFrom = "front", "web"
 		})
 	}, bothReady},
 	{"remove", func(u *user, ctx context.Context) error {
-		return u.edit(ctx, nil, func(components map[string]*appsapi.Component) {
+		return u.editSpecs(ctx, nil, func(components map[string]*appsapi.Component) {
 			delete(components, "api")
 			components["front"].Bindings = []appsapi.Binding{{Component: "db"}}
 		})
 	}, bothReady},
 	{"edge", func(u *user, ctx context.Context) error {
-		return u.edit(ctx, nil, func(components map[string]*appsapi.Component) {
+		return u.editSpecs(ctx, nil, func(components map[string]*appsapi.Component) {
 			components["front"].Bindings, components["front"].DependsOn = nil, []string{"migrate"}
 		})
 	}, bothReady},
 	{"job-again", func(u *user, ctx context.Context) error {
-		return u.edit(ctx, nil, func(components map[string]*appsapi.Component) {
+		return u.editSpecs(ctx, nil, func(components map[string]*appsapi.Component) {
 			components["migrate"].Job.Args = []string{"--to=2"}
 		})
 	}, bothReady},
-	{"conflict", (*user).takeName, map[string]string{"AppService/solo": ready, "AppStack/shop": conflict}},
+	{"conflict", (*user).createNameConflict, map[string]string{"AppService/solo": readyStatus, "AppStack/shop": nameConflictStatus}},
 	{"conflict-ends", func(u *user, ctx context.Context) error {
-		return u.Delete(ctx, &appsv1.Deployment{ObjectMeta: u.named("shop-cache")})
+		return u.Delete(ctx, &appsv1.Deployment{ObjectMeta: u.objectMeta("shop-cache")})
 	}, bothReady},
-	{"delete", (*user).deleteAll, map[string]string{"AppService/solo": gone, "AppStack/shop": gone}},
+	{"delete", (*user).deleteAll, map[string]string{"AppService/solo": absent, "AppStack/shop": absent}},
 	{"create-again", (*user).installAll, bothReady},
-	{"delete-again", (*user).deleteAll, map[string]string{"AppService/solo": gone, "AppStack/shop": gone}},
+	{"delete-again", (*user).deleteAll, map[string]string{"AppService/solo": absent, "AppStack/shop": absent}},
 }
 
-func (u *user) named(name string) metav1.ObjectMeta {
+func (u *user) objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: u.namespace, Name: name}
 }
 
@@ -122,9 +122,9 @@ func (u *user) create(ctx context.Context, objects ...client.Object) error {
 	return nil
 }
 
-func container(image string, from ...string) appsapi.ContainerSpec {
+func containerSpec(image string, configMaps ...string) appsapi.ContainerSpec {
 	c := appsapi.ContainerSpec{Image: image}
-	for _, name := range from {
+	for _, name := range configMaps {
 		c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{
 			LocalObjectReference: corev1.LocalObjectReference{Name: name}}})
 	}
@@ -132,47 +132,47 @@ func container(image string, from ...string) appsapi.ContainerSpec {
 }
 
 func (u *user) installService(ctx context.Context) error {
-	app := &appsapi.AppService{ObjectMeta: u.named("solo")}
-	app.Spec.ContainerSpec = container("shop/solo:1")
+	app := &appsapi.AppService{ObjectMeta: u.objectMeta("solo")}
+	app.Spec.ContainerSpec = containerSpec("shop/solo:1")
 	app.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: "password"}}}}
 	app.Spec.Replicas = new(int32(2))
 	app.Spec.Ports = []appsapi.Port{{Name: "http", Port: 80}}
 	app.Spec.Config.Files = []appsapi.ConfigFile{{Path: "/etc/solo.yaml", Content: "color: red"}}
 	return u.create(ctx,
-		&corev1.Secret{ObjectMeta: u.named("password"), StringData: map[string]string{"PASSWORD": "open"}},
-		&corev1.ConfigMap{ObjectMeta: u.named("settings"), Data: map[string]string{"COLOR": "red"}}, app)
+		&corev1.Secret{ObjectMeta: u.objectMeta("password"), StringData: map[string]string{"PASSWORD": "open"}},
+		&corev1.ConfigMap{ObjectMeta: u.objectMeta("settings"), Data: map[string]string{"COLOR": "red"}}, app)
 }
 
-// stack is of four: a store, a job that prepares it, and two that need both.
-func (u *user) stack() *appsapi.AppStack {
+// shopStack is of four: a store, a job that prepares it, and two that need both.
+func (u *user) shopStack() *appsapi.AppStack {
 	port := []appsapi.Port{{Name: "http", Port: 80}}
-	stack := &appsapi.AppStack{ObjectMeta: u.named("shop")}
+	stack := &appsapi.AppStack{ObjectMeta: u.objectMeta("shop")}
 	stack.Spec.Components = []appsapi.Component{
-		{Name: "db", Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: container("shop/db:1"), Ports: port}}},
-		{Name: "migrate", DependsOn: []string{"db"}, Job: &appsapi.JobComponent{ContainerSpec: container("shop/migrate:1")}},
+		{Name: "db", Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: containerSpec("shop/db:1"), Ports: port}}},
+		{Name: "migrate", DependsOn: []string{"db"}, Job: &appsapi.JobComponent{ContainerSpec: containerSpec("shop/migrate:1")}},
 		{Name: "api", DependsOn: []string{"migrate"}, Bindings: []appsapi.Binding{{Component: "db"}},
-			Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: container("shop/api:1", "settings"), Ports: port, Replicas: new(int32(2))}}},
+			Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: containerSpec("shop/api:1", "settings"), Ports: port, Replicas: new(int32(2))}}},
 		{Name: "web", Bindings: []appsapi.Binding{{Component: "api"}},
-			Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: container("shop/web:1"), Ports: port, Replicas: new(int32(1))}}},
+			Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: containerSpec("shop/web:1"), Ports: port, Replicas: new(int32(1))}}},
 	}
 	return stack
 }
 
-func (u *user) installStack(ctx context.Context) error { return u.create(ctx, u.stack()) }
+func (u *user) installStack(ctx context.Context) error { return u.create(ctx, u.shopStack()) }
 
 // installAll is for what was deleted: its ConfigMaps and Secrets have stayed.
 func (u *user) installAll(ctx context.Context) error {
-	app := &appsapi.AppService{ObjectMeta: u.named("solo")}
-	app.Spec.ContainerSpec = container("shop/solo:1")
-	return u.create(ctx, app, u.stack())
+	app := &appsapi.AppService{ObjectMeta: u.objectMeta("solo")}
+	app.Spec.ContainerSpec = containerSpec("shop/solo:1")
+	return u.create(ctx, app, u.shopStack())
 }
 
-// edit changes the specs. Components are found by name; a name that is taken out of the map
+// editSpecs changes the specs. Components are found by name; a name that is taken out of the map
 // is taken out of the spec.
-func (u *user) edit(ctx context.Context, service func(*appsapi.AppService), stack func(map[string]*appsapi.Component)) error {
+func (u *user) editSpecs(ctx context.Context, service func(*appsapi.AppService), stack func(map[string]*appsapi.Component)) error {
 	if service != nil {
-		app := &appsapi.AppService{ObjectMeta: u.named("solo")}
+		app := &appsapi.AppService{ObjectMeta: u.objectMeta("solo")}
 		if err := u.Get(ctx, client.ObjectKeyFromObject(app), app); err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (u *user) edit(ctx context.Context, service func(*appsapi.AppService), stac
 			return err
 		}
 	}
-	app := &appsapi.AppStack{ObjectMeta: u.named("shop")}
+	app := &appsapi.AppStack{ObjectMeta: u.objectMeta("shop")}
 	if err := u.Get(ctx, client.ObjectKeyFromObject(app), app); err != nil {
 		return err
 	}
@@ -192,10 +192,10 @@ func (u *user) edit(ctx context.Context, service func(*appsapi.AppService), stac
 		byName[app.Spec.Components[i].Name] = &app.Spec.Components[i]
 	}
 	stack(byName)
-	kept := slices.Collect(maps.Values(byName))
+	remaining := slices.Collect(maps.Values(byName))
 	var components []appsapi.Component
 	for i := range app.Spec.Components {
-		if slices.Contains(kept, &app.Spec.Components[i]) {
+		if slices.Contains(remaining, &app.Spec.Components[i]) {
 			components = append(components, app.Spec.Components[i])
 		}
 	}
@@ -209,33 +209,33 @@ func (u *user) edit(ctx context.Context, service func(*appsapi.AppService), stac
 }
 
 func (u *user) changeConfig(ctx context.Context) error {
-	settings := &corev1.ConfigMap{ObjectMeta: u.named("settings"), Data: map[string]string{"COLOR": "blue"}}
-	password := &corev1.Secret{ObjectMeta: u.named("password"), StringData: map[string]string{"PASSWORD": "sesame"}}
+	settings := &corev1.ConfigMap{ObjectMeta: u.objectMeta("settings"), Data: map[string]string{"COLOR": "blue"}}
+	password := &corev1.Secret{ObjectMeta: u.objectMeta("password"), StringData: map[string]string{"PASSWORD": "sesame"}}
 	if err := u.Update(ctx, settings); err != nil {
 		return err
 	}
 	return u.Update(ctx, password)
 }
 
-// takeName lets somebody else have the name of a component that comes later.
-func (u *user) takeName(ctx context.Context) error {
+// createNameConflict lets somebody else have the name of a component that comes later.
+func (u *user) createNameConflict(ctx context.Context) error {
 	labels := map[string]string{"app": "theirs"}
-	theirs := &appsv1.Deployment{ObjectMeta: u.named("shop-cache"), Spec: appsv1.DeploymentSpec{
+	foreign := &appsv1.Deployment{ObjectMeta: u.objectMeta("shop-cache"), Spec: appsv1.DeploymentSpec{
 		Replicas: new(int32(0)),
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "theirs", Image: "their/cache:1"}}}},
 	}}
-	if err := u.create(ctx, theirs); err != nil {
+	if err := u.create(ctx, foreign); err != nil {
 		return err
 	}
-	return u.edit(ctx, nil, func(components map[string]*appsapi.Component) {
-		components["cache"] = &appsapi.Component{Name: "cache", Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: container("shop/cache:1")}}}
+	return u.editSpecs(ctx, nil, func(components map[string]*appsapi.Component) {
+		components["cache"] = &appsapi.Component{Name: "cache", Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: containerSpec("shop/cache:1")}}}
 	})
 }
 
 func (u *user) deleteAll(ctx context.Context) error {
-	for _, o := range []client.Object{&appsapi.AppService{ObjectMeta: u.named("solo")}, &appsapi.AppStack{ObjectMeta: u.named("shop")}} {
+	for _, o := range []client.Object{&appsapi.AppService{ObjectMeta: u.objectMeta("solo")}, &appsapi.AppStack{ObjectMeta: u.objectMeta("shop")}} {
 		if err := u.Delete(ctx, o); err != nil {
 			return err
 		}

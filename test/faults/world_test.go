@@ -49,25 +49,25 @@ var watched = []schema.GroupVersionResource{
 	{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
 }
 
-// ground is a control plane that many worlds share.
-type ground struct {
+// testCluster is a control plane that many worlds share.
+type testCluster struct {
 	plane *controlplane.Plane
 	log   *audit.Log
-	// databases are the servers in its pods, and toThem is how operators get there.
-	databases *sqlsim.Pods
-	toThem    string
-	// program is the operator that is run.
-	program string
+	// databases are the servers in its pods, and databaseEnv is how operators get there.
+	databases   *sqlsim.Pods
+	databaseEnv string
+	// operatorBinary is the operator that is run.
+	operatorBinary string
 }
 
-func newGround(t *testing.T, program string) *ground {
+func newTestCluster(t *testing.T, binary string) *testCluster {
 	t.Helper()
 	plane := testutil.ControlPlane(t, controlplane.Options{Audit: true, ExtraArgs: map[string][]string{
 		// The past must stay where it can be read.
 		"kube-apiserver": {"--etcd-compaction-interval=0"},
 	}})
 	operator.Install(t, plane)
-	awaitCollector(t, plane)
+	waitForGarbageCollector(t, plane)
 	if _, err := podsim.Start(t.Context(), plane.Config); err != nil {
 		t.Fatal(err)
 	}
@@ -78,16 +78,16 @@ func newGround(t *testing.T, program string) *ground {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &ground{plane: plane, log: log, program: program}
-	if g.databases, g.toThem, err = sqlsim.Play(t.Context(), plane.Config); err != nil {
+	g := &testCluster{plane: plane, log: log, operatorBinary: binary}
+	if g.databases, g.databaseEnv, err = sqlsim.Start(t.Context(), plane.Config); err != nil {
 		t.Fatal(err)
 	}
 	return g
 }
 
-// awaitCollector waits until the garbage collector has heard of our kinds, which takes it half a minute. Until then it leaves
+// waitForGarbageCollector waits until the garbage collector has heard of our kinds, which takes it half a minute. Until then it leaves
 // what belonged to an application that is gone, and a run that nothing was done to would end with it.
-func awaitCollector(t *testing.T, plane *controlplane.Plane) {
+func waitForGarbageCollector(t *testing.T, plane *controlplane.Plane) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	c, err := client.New(plane.Config, client.Options{Scheme: scheme})
@@ -99,7 +99,7 @@ func awaitCollector(t *testing.T, plane *controlplane.Plane) {
 	}
 	meta := metav1.ObjectMeta{Namespace: testutil.Namespace(t, plane.Config), Name: "probe"}
 	owner := &appsapi.AppStack{ObjectMeta: meta}
-	owner.Spec.Components = []appsapi.Component{{Name: "none", Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: container("none")}}}}
+	owner.Spec.Components = []appsapi.Component{{Name: "none", Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: containerSpec("none")}}}}
 	owned := &corev1.ConfigMap{ObjectMeta: meta}
 	if err := c.Create(t.Context(), owner); err != nil {
 		t.Fatal(err)
@@ -116,10 +116,10 @@ func awaitCollector(t *testing.T, plane *controlplane.Plane) {
 	}
 }
 
-// with is the same ground for another operator.
-func (g *ground) with(program string) *ground {
+// withBinary is the same ground for another operator.
+func (g *testCluster) withBinary(binary string) *testCluster {
 	other := *g
-	other.program = program
+	other.operatorBinary = binary
 	return &other
 }
 
@@ -127,20 +127,22 @@ func (g *ground) with(program string) *ground {
 // the same ground do not meet.
 type world struct {
 	*user
-	ground   *ground
-	proxy    *proxy.Proxy
-	operator *operator.Operator
-	account  string
-	seen     *watcher.Watcher
+	cluster      *testCluster
+	proxy        *proxy.Proxy
+	operator     *operator.Operator
+	operatorUser string
+	watcher      *watcher.Watcher
 
 	lastWrite atomic.Int64 // when the operator last asked for a change, in Unix nanoseconds
-	lives     sync.WaitGroup
-	ended     atomic.Bool
+	restarts  sync.WaitGroup
+	stopped   atomic.Bool
 }
 
-func newWorld(t *testing.T, g *ground) *world { return newWorldWith(t, g, operator.Options{}) }
+func newWorld(t *testing.T, g *testCluster) *world {
+	return newWorldWithOptions(t, g, operator.Options{})
+}
 
-func newWorldWith(t *testing.T, g *ground, o operator.Options) *world {
+func newWorldWithOptions(t *testing.T, g *testCluster, o operator.Options) *world {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -153,24 +155,24 @@ func newWorldWith(t *testing.T, g *ground, o operator.Options) *world {
 	must(appsapi.AddToScheme(scheme))
 	c, err := client.New(g.plane.Config, client.Options{Scheme: scheme})
 	must(err)
-	w := &world{user: &user{Client: c, namespace: testutil.Namespace(t, g.plane.Config)}, ground: g}
-	w.account = fmt.Sprintf("system:serviceaccount:%s:holdfast-operator", w.namespace)
-	must(w.admit(t.Context()))
-	cfg, err := g.plane.ConfigFor(w.account)
+	w := &world{user: &user{Client: c, namespace: testutil.Namespace(t, g.plane.Config)}, cluster: g}
+	w.operatorUser = fmt.Sprintf("system:serviceaccount:%s:holdfast-operator", w.namespace)
+	must(w.grantRoles(t.Context()))
+	cfg, err := g.plane.ConfigFor(w.operatorUser)
 	must(err)
 	w.proxy, err = proxy.Start(cfg)
 	must(err)
 	t.Cleanup(func() { _ = w.proxy.Stop() })
-	w.seen, err = watcher.StartIn(t.Context(), g.plane.Config, w.namespace, watched...)
+	w.watcher, err = watcher.StartInNamespace(t.Context(), g.plane.Config, w.namespace, watched...)
 	must(err)
-	t.Cleanup(w.seen.Stop)
-	t.Cleanup(func() { guard.report(t) })
+	t.Cleanup(w.watcher.Stop)
+	t.Cleanup(func() { guard.writeReport(t) })
 	w.operator = operator.New(t, g.plane, w.options(w.proxy, o))
 	t.Cleanup(func() {
-		w.ended.Store(true)
-		w.lives.Wait()
+		w.stopped.Store(true)
+		w.restarts.Wait()
 	})
-	w.arm(nil)
+	w.injectFaults(nil)
 	must(w.operator.Start())
 	must(w.operator.WaitReady(t.Context()))
 	return w
@@ -178,32 +180,32 @@ func newWorldWith(t *testing.T, g *ground, o operator.Options) *world {
 
 // options of an operator of this world behind a proxy.
 func (w *world) options(p *proxy.Proxy, o operator.Options) operator.Options {
-	o.Config, o.Program, o.Env = p.Config, w.ground.program, append(o.Env, w.ground.toThem)
+	o.Config, o.Binary, o.Env = p.Config, w.cluster.operatorBinary, append(o.Env, w.cluster.databaseEnv)
 	o.Args = append(o.Args, "--namespaces="+w.namespace, "--leader-election-namespace="+w.namespace)
 	return o
 }
 
-// admit gives the operator of this world the rights of an installation, in its namespace
+// grantRoles gives the operator of this world the rights of an installation, in its namespace
 // alone: anything beyond that is refused and seen.
-func (w *world) admit(ctx context.Context) error {
-	rights, err := kubernetes.NewForConfig(w.ground.plane.Config)
+func (w *world) grantRoles(ctx context.Context) error {
+	clientset, err := kubernetes.NewForConfig(w.cluster.plane.Config)
 	if err != nil {
 		return err
 	}
-	role, err := rights.RbacV1().Roles(operator.Namespace).Get(ctx, "holdfast-operator", metav1.GetOptions{})
+	role, err := clientset.RbacV1().Roles(operator.Namespace).Get(ctx, "holdfast-operator", metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	own := &rbacv1.Role{ObjectMeta: w.named("holdfast-operator"), Rules: role.Rules}
-	if err := w.create(ctx, own); err != nil {
+	namespaced := &rbacv1.Role{ObjectMeta: w.objectMeta("holdfast-operator"), Rules: role.Rules}
+	if err := w.create(ctx, namespaced); err != nil {
 		return err
 	}
 	for name, ref := range map[string]rbacv1.RoleRef{
 		"holdfast-operator-all": {APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "holdfast-operator"},
 		"holdfast-operator-own": {APIGroup: rbacv1.GroupName, Kind: "Role", Name: "holdfast-operator"},
 	} {
-		err := w.create(ctx, &rbacv1.RoleBinding{ObjectMeta: w.named(name), RoleRef: ref,
-			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: w.account}}})
+		err := w.create(ctx, &rbacv1.RoleBinding{ObjectMeta: w.objectMeta(name), RoleRef: ref,
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: w.operatorUser}}})
 		if err != nil {
 			return err
 		}
@@ -211,30 +213,30 @@ func (w *world) admit(ctx context.Context) error {
 	return nil
 }
 
-// arm lets strike choose what goes wrong, and notes when the operator writes.
-func (w *world) arm(strike func(proxy.Write) *proxy.Fault) {
-	w.proxy.Arm(func(write proxy.Write) *proxy.Fault {
-		w.note(write)
-		if strike == nil {
+// injectFaults lets strike choose what goes wrong, and notes when the operator writes.
+func (w *world) injectFaults(faultFor func(proxy.Write) *proxy.Fault) {
+	w.proxy.InjectFaults(func(write proxy.Write) *proxy.Fault {
+		w.recordWrite(write)
+		if faultFor == nil {
 			return nil
 		}
-		return strike(write)
+		return faultFor(write)
 	})
 }
 
-// note notes that the operator writes; that it leads is no change.
-func (w *world) note(write proxy.Write) *proxy.Fault {
+// recordWrite notes that the operator writes; that it leads is no change.
+func (w *world) recordWrite(write proxy.Write) *proxy.Fault {
 	if !strings.HasPrefix(write.Resource, "leases") {
 		w.lastWrite.Store(time.Now().UnixNano())
 	}
 	return nil
 }
 
-// crash kills the operator, and starts it again as a kubelet would.
-func (w *world) crash() {
+// crashAndRestart kills the operator, and starts it again as a kubelet would.
+func (w *world) crashAndRestart() {
 	_ = w.operator.Kill() // it may be dead already
-	w.lives.Go(func() {
-		if !w.ended.Load() {
+	w.restarts.Go(func() {
+		if !w.stopped.Load() {
 			_ = w.operator.Start() // the next look at the world shows that it does not run
 		}
 	})
@@ -247,17 +249,17 @@ var resourcesByKind = map[string]schema.GroupVersionResource{
 	"StatefulSet": {Group: "apps", Version: "v1", Resource: "statefulsets"},
 }
 
-// conditionOf reads the Ready condition of an application as "status/reason", and of
+// observedStatus reads the Ready condition of an application as "status/reason", and of
 // anything else whether it is there.
-func conditionOf(s watcher.State, namespace, kind, name string) string {
+func observedStatus(s watcher.State, namespace, kind, name string) string {
 	o := s.Get(resourcesByKind[kind], namespace+"/"+name)
 	switch {
 	case o == nil:
-		return gone
-	case kind == "Secret" && isPending(o):
+		return absent
+	case kind == "Secret" && hasPendingPassword(o):
 		return "on its way to another password"
 	case kind != "AppService" && kind != "AppStack":
-		return there
+		return present
 	}
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, condition := range conditions {
@@ -273,9 +275,9 @@ func conditionOf(s watcher.State, namespace, kind, name string) string {
 	return "none"
 }
 
-// isPending says whether a Secret has a password that is to take the place of another one. An application is Ready
+// hasPendingPassword says whether a Secret has a password that is to take the place of another one. An application is Ready
 // meanwhile, and an operator that starts anew may take some seconds to go on.
-func isPending(secret *unstructured.Unstructured) bool {
+func hasPendingPassword(secret *unstructured.Unstructured) bool {
 	data, _, _ := unstructured.NestedMap(secret.Object, "data")
 	for key := range data {
 		if strings.HasPrefix(key, "pending-") {
@@ -285,8 +287,8 @@ func isPending(secret *unstructured.Unstructured) bool {
 	return false
 }
 
-// terminating says whether a pod is still on its way out.
-func terminating(s watcher.State) bool {
+// hasTerminatingPod says whether a pod is still on its way out.
+func hasTerminatingPod(s watcher.State) bool {
 	for _, pod := range s.Live(corev1.SchemeGroupVersion.WithResource("pods")) {
 		if pod.GetDeletionTimestamp() != nil {
 			return true
@@ -295,9 +297,9 @@ func terminating(s watcher.State) bool {
 	return false
 }
 
-// orphaned is something whose owner is gone, and which Kubernetes has not collected yet; "" when there is nothing. Its
+// findOrphan is something whose owner is gone, and which Kubernetes has not collected yet; "" when there is nothing. Its
 // collector may take its time, in which nothing changes.
-func orphaned(s watcher.State) string {
+func findOrphan(s watcher.State) string {
 	live := map[types.UID]bool{}
 	var all []*unstructured.Unstructured
 	for _, resource := range watched {
@@ -314,7 +316,7 @@ func orphaned(s watcher.State) string {
 	return ""
 }
 
-// controlled says whether an object is somebody's child of ours, or a grandchild.
-func controlled(o *unstructured.Unstructured) bool {
+// isManaged says whether an object is somebody's child of ours, or a grandchild.
+func isManaged(o *unstructured.Unstructured) bool {
 	return o.GetLabels()[appsapi.LabelOwnerUID] != ""
 }

@@ -39,13 +39,13 @@ func newCluster(t *testing.T) *cluster {
 // kubectl must succeed; what it says is returned.
 func (c *cluster) kubectl(input []byte, args ...string) string {
 	c.t.Helper()
-	out, err := c.try(input, args...)
+	out, err := c.tryKubectl(input, args...)
 	c.Expect(err).NotTo(HaveOccurred(), "kubectl %s\n%s", strings.Join(args, " "), out)
 	return out
 }
 
-// try may fail.
-func (c *cluster) try(input []byte, args ...string) (string, error) {
+// tryKubectl may fail.
+func (c *cluster) tryKubectl(input []byte, args ...string) (string, error) {
 	c.t.Helper()
 	assets, err := controlplane.Assets()
 	c.Expect(err).NotTo(HaveOccurred())
@@ -56,30 +56,30 @@ func (c *cluster) try(input []byte, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-var budgets = regexp.MustCompile(`poddisruptionbudget\.policy/\S+ configured`)
+var pdbConfigured = regexp.MustCompile(`poddisruptionbudget\.policy/\S+ configured`)
 
-// TestApply installs with both ways of `kubectl apply`, and with one on top of the other.
-func TestApply(t *testing.T) {
+// TestClientAndServerSideApply installs with both ways of `kubectl apply`, and with one on top of the other.
+func TestClientAndServerSideApply(t *testing.T) {
 	c := newCluster(t)
 	manifests := render(t, "cluster-wide")
 	client, server := []string{"apply", "-f", "-"}, []string{"apply", "--server-side", "-f", "-"}
-	apply := func(how []string) string {
+	apply := func(args []string) string {
 		t.Helper()
-		out := c.kubectl(manifests, how...)
+		out := c.kubectl(manifests, args...)
 		c.Expect(out).NotTo(ContainSubstring("Warning"))
 		c.kubectl(nil, "wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
 		return out
 	}
 	c.Expect(apply(client)).To(ContainSubstring("customresourcedefinition.apiextensions.k8s.io/appstacks.apps.holdfast.dev created"))
 	// kubectl says of every PodDisruptionBudget that it was configured, also when nothing was sent.
-	again := budgets.ReplaceAllString(apply(client), "")
+	again := pdbConfigured.ReplaceAllString(apply(client), "")
 	c.Expect(again).NotTo(MatchRegexp("created|configured"), "a second time nothing changes")
 	apply(server)
 	c.kubectl(manifests, "delete", "-f", "-", "--ignore-not-found", "--timeout=60s")
 	c.Expect(apply(server)).To(ContainSubstring("customresourcedefinition.apiextensions.k8s.io/appstacks.apps.holdfast.dev serverside-applied"))
 }
 
-const app = `
+const stackManifest = `
 apiVersion: v1
 kind: Secret
 metadata: {name: web}
@@ -97,9 +97,9 @@ spec:
       env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: web, key: token}}}]
 `
 
-// TestNamespaced runs an operator with the rights of the overlay: it needs no others, and
+// TestNamespacedOverlayGrantsEnough runs an operator with the rights of the overlay: it needs no others, and
 // looks after its namespaces alone.
-func TestNamespaced(t *testing.T) {
+func TestNamespacedOverlayGrantsEnough(t *testing.T) {
 	c := newCluster(t)
 	manifests := render(t, "namespaced")
 	for _, ns := range []string{"team-a", "team-b"} {
@@ -110,7 +110,7 @@ func TestNamespaced(t *testing.T) {
 	operator.Start(t, c.plane, operator.Options{Args: []string{"--namespaces=team-a"}, LeaderElection: true})
 
 	for _, ns := range []string{"team-b", "team-a"} {
-		c.kubectl([]byte(app), "apply", "-n", ns, "-f", "-")
+		c.kubectl([]byte(stackManifest), "apply", "-n", ns, "-f", "-")
 	}
 	children := func(ns string) string {
 		return c.kubectl(nil, "-n", ns, "get", "deployments,services,controllerrevisions", "-l", "app.kubernetes.io/managed-by=holdfast", "-o", "name")

@@ -12,41 +12,41 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/holdfast-dev/holdfast/internal/center"
+	"github.com/holdfast-dev/holdfast/internal/center/informers"
 	"github.com/holdfast-dev/holdfast/internal/center/model"
-	"github.com/holdfast-dev/holdfast/internal/center/registry"
 	"github.com/holdfast-dev/holdfast/internal/testutil/markdown"
 )
 
 const centerUser = "system:serviceaccount:" + namespace + ":holdfast-center"
 
-// TestCenterReadsWhatItFollows: the kinds that the center always follows, and definitions of
+// TestCenterRolesGrantExactlyFollowedKinds: the kinds that the center always follows, and definitions of
 // kinds, to list and to watch, and not one right more.
-func TestCenterReadsWhatItFollows(t *testing.T) {
-	name := func(k registry.Kind) string { return strings.TrimSuffix(k.Resource+"."+k.Group, ".") }
+func TestCenterRolesGrantExactlyFollowedKinds(t *testing.T) {
+	name := func(k informers.Kind) string { return strings.TrimSuffix(k.Resource+"."+k.Group, ".") }
 	const read = "list, watch"
-	inside, outside := map[string]string{}, map[string]string{"customresourcedefinitions.apiextensions.k8s.io": read}
-	for _, k := range append(model.Kinds(), model.ConfigMaps()) {
-		if k.Global {
-			outside[name(k)] = read
+	namespaced, clusterScoped := map[string]string{}, map[string]string{"customresourcedefinitions.apiextensions.k8s.io": read}
+	for _, k := range append(model.DefaultKinds(), model.ConfigMapKind()) {
+		if k.ClusterScoped {
+			clusterScoped[name(k)] = read
 		} else {
-			inside[name(k)] = read
+			namespaced[name(k)] = read
 		}
 	}
 	for _, overlay := range []string{"cluster-wide", "namespaced"} {
-		all := objects(t, overlay)
-		if diff := cmp.Diff(inside, rights(t, all["ClusterRole /holdfast-center-reads"])); diff != "" {
+		all := renderObjects(t, overlay)
+		if diff := cmp.Diff(namespaced, verbsByResource(t, all["ClusterRole /holdfast-center-reads"])); diff != "" {
 			t.Errorf("%s, in namespaces (-followed +granted):\n%s", overlay, diff)
 		}
-		if diff := cmp.Diff(outside, rights(t, all["ClusterRole /holdfast-center-cluster"])); diff != "" {
+		if diff := cmp.Diff(clusterScoped, verbsByResource(t, all["ClusterRole /holdfast-center-cluster"])); diff != "" {
 			t.Errorf("%s, what belongs to none (-followed +granted):\n%s", overlay, diff)
 		}
 		// Rules of an aggregated role are the API server's to write.
-		if got := rights(t, all["ClusterRole /holdfast-center"]); len(got) > 0 {
+		if got := verbsByResource(t, all["ClusterRole /holdfast-center"]); len(got) > 0 {
 			t.Errorf("%s: ClusterRole holdfast-center has rules: %v", overlay, got)
 		}
 	}
-	documented := documentedRights(t, "center.md")
-	for _, role := range []map[string]string{inside, outside} {
+	documented := documentedVerbs(t, "center.md")
+	for _, role := range []map[string]string{namespaced, clusterScoped} {
 		for resource, verbs := range role {
 			if documented[resource] != verbs {
 				t.Errorf("docs/user/center.md says %q about %s, the role says %q", documented[resource], resource, verbs)
@@ -55,8 +55,8 @@ func TestCenterReadsWhatItFollows(t *testing.T) {
 	}
 }
 
-// gadgets is a kind that somebody else brings.
-const gadgets = `
+// gadgetCRD is a kind that somebody else brings.
+const gadgetCRD = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: gadgets.example.com}
@@ -67,14 +67,14 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
 `
 
-// TestCenterMayReadWhatItFollows runs a center with the rights that each overlay gives it.
-func TestCenterMayReadWhatItFollows(t *testing.T) {
+// TestCenterFollowsKindsWithGrantedRights runs a center with the rights that each overlay gives it.
+func TestCenterFollowsKindsWithGrantedRights(t *testing.T) {
 	for overlay, namespaces := range map[string][]string{"cluster-wide": nil, "namespaced": {"team-a"}} {
 		t.Run(overlay, func(t *testing.T) {
 			c := newCluster(t)
 			c.kubectl(nil, "create", "namespace", "team-a")
 			c.kubectl(render(t, overlay), "apply", "-f", "-")
-			c.kubectl([]byte(gadgets), "apply", "-f", "-")
+			c.kubectl([]byte(gadgetCRD), "apply", "-f", "-")
 			c.kubectl(nil, "wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
 
 			config := rest.CopyConfig(c.plane.Config)
@@ -86,32 +86,32 @@ func TestCenterMayReadWhatItFollows(t *testing.T) {
 			go func() { defer close(done); core.Run(ctx) }()
 			t.Cleanup(func() { cancel(); <-done })
 
-			states := func() string {
-				var not []string
+			notLive := func() string {
+				var lines []string
 				for _, i := range core.Registry.Informers() {
-					if i.State != registry.Live {
-						not = append(not, fmt.Sprintf("%s %s", i.Key.Resource.Resource, i.State))
+					if i.State != informers.Live {
+						lines = append(lines, fmt.Sprintf("%s %s", i.Key.Resource.Resource, i.State))
 					}
 				}
-				return strings.Join(not, ", ")
+				return strings.Join(lines, ", ")
 			}
-			c.Eventually(func() int { return len(core.Registry.Informers()) }, "20s").Should(BeNumerically(">=", len(model.Kinds())+2))
-			c.Eventually(states, "60s", "100ms").Should(Equal("gadgets Forbidden"), "a custom kind is read when somebody says so, all others are read")
-			c.Expect(c.can("get", "secrets")).To(BeFalse())
-			c.Expect(c.can("list", "secrets")).To(BeFalse())
-			c.Expect(c.can("create", "pods")).To(BeFalse())
+			c.Eventually(func() int { return len(core.Registry.Informers()) }, "20s").Should(BeNumerically(">=", len(model.DefaultKinds())+2))
+			c.Eventually(notLive, "60s", "100ms").Should(Equal("gadgets Forbidden"), "a custom kind is read when somebody says so, all others are read")
+			c.Expect(c.centerCan("get", "secrets")).To(BeFalse())
+			c.Expect(c.centerCan("list", "secrets")).To(BeFalse())
+			c.Expect(c.centerCan("create", "pods")).To(BeFalse())
 
 			// As docs/user/center.md says.
-			c.kubectl([]byte(example(t, "center.md", "ClusterRole")), "apply", "-f", "-")
+			c.kubectl([]byte(yamlExample(t, "center.md", "ClusterRole")), "apply", "-f", "-")
 			began := time.Now()
-			c.Eventually(states, "90s", "100ms").Should(BeEmpty())
+			c.Eventually(notLive, "90s", "100ms").Should(BeEmpty())
 			t.Logf("a kind is followed %.1f s after it may be read", time.Since(began).Seconds())
 		})
 	}
 }
 
-// example is the block of a page with an object of a kind.
-func example(t *testing.T, page, kind string) string {
+// yamlExample is the block of a page with an object of a kind.
+func yamlExample(t *testing.T, page, kind string) string {
 	t.Helper()
 	read, err := markdown.Read(root + "/docs/user/" + page)
 	if err != nil {
@@ -126,9 +126,9 @@ func example(t *testing.T, page, kind string) string {
 	return ""
 }
 
-// can says whether the center may.
-func (c *cluster) can(verb, resource string) bool {
+// centerCan says whether the center may.
+func (c *cluster) centerCan(verb, resource string) bool {
 	c.t.Helper()
-	out, _ := c.try(nil, "auth", "can-i", verb, resource, "--as="+centerUser, "-n", "team-a")
+	out, _ := c.tryKubectl(nil, "auth", "can-i", verb, resource, "--as="+centerUser, "-n", "team-a")
 	return !strings.HasPrefix(out, "no")
 }

@@ -21,9 +21,9 @@ import (
 const (
 	root      = "../.."
 	namespace = "holdfast-system"
-	// maxApplied is what an API server accepts as annotations of an object: client-side
+	// maxAnnotationBytes is what an API server accepts as annotations of an object: client-side
 	// `kubectl apply` keeps the whole object in one of them.
-	maxApplied = 256 * 1024
+	maxAnnotationBytes = 256 * 1024
 )
 
 // render builds an overlay with the kustomize that `make dist` uses.
@@ -40,8 +40,8 @@ func render(t *testing.T, overlay string) []byte {
 	return out
 }
 
-// objects are the rendered ones, by kind, namespace and name.
-func objects(t *testing.T, overlay string) map[string]*unstructured.Unstructured {
+// renderObjects are the rendered ones, by kind, namespace and name.
+func renderObjects(t *testing.T, overlay string) map[string]*unstructured.Unstructured {
 	t.Helper()
 	found := map[string]*unstructured.Unstructured{}
 	for doc := range strings.SplitSeq(string(render(t, overlay)), "\n---\n") {
@@ -57,22 +57,22 @@ func objects(t *testing.T, overlay string) map[string]*unstructured.Unstructured
 // TestEveryObjectCanBeApplied holds the sizes against what both ways of `kubectl apply` can
 // store.
 func TestEveryObjectCanBeApplied(t *testing.T) {
-	for id, obj := range objects(t, "cluster-wide") {
+	for id, obj := range renderObjects(t, "cluster-wide") {
 		json, err := obj.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(json) > maxApplied {
-			t.Errorf("%s has %d bytes, more than the %d that client-side `kubectl apply` can store", id, len(json), maxApplied)
+		if len(json) > maxAnnotationBytes {
+			t.Errorf("%s has %d bytes, more than the %d that client-side `kubectl apply` can store", id, len(json), maxAnnotationBytes)
 		}
 	}
 }
 
-// TestBothOverlaysDifferOnlyInRights: whoever moves from one to the other finds the rest as
+// TestOverlaysDifferOnlyInRBAC: whoever moves from one to the other finds the rest as
 // it was.
-func TestBothOverlaysDifferOnlyInRights(t *testing.T) {
-	wide, some := objects(t, "cluster-wide"), objects(t, "namespaced")
-	only := func(a, b map[string]*unstructured.Unstructured) []string {
+func TestOverlaysDifferOnlyInRBAC(t *testing.T) {
+	wide, namespaced := renderObjects(t, "cluster-wide"), renderObjects(t, "namespaced")
+	onlyIn := func(a, b map[string]*unstructured.Unstructured) []string {
 		var ids []string
 		for _, id := range slices.Sorted(maps.Keys(a)) {
 			if b[id] == nil {
@@ -81,45 +81,45 @@ func TestBothOverlaysDifferOnlyInRights(t *testing.T) {
 		}
 		return ids
 	}
-	if diff := cmp.Diff([]string{"ClusterRole /holdfast-operator", "ClusterRoleBinding /holdfast-center", "ClusterRoleBinding /holdfast-operator"}, only(wide, some)); diff != "" {
+	if diff := cmp.Diff([]string{"ClusterRole /holdfast-operator", "ClusterRoleBinding /holdfast-center", "ClusterRoleBinding /holdfast-operator"}, onlyIn(wide, namespaced)); diff != "" {
 		t.Errorf("what only the whole cluster has (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{
 		"ClusterRole /holdfast-operator-reviews", "ClusterRoleBinding /holdfast-operator-reviews",
 		"Role team-a/holdfast-operator", "RoleBinding team-a/holdfast-center", "RoleBinding team-a/holdfast-operator",
-	}, only(some, wide)); diff != "" {
+	}, onlyIn(namespaced, wide)); diff != "" {
 		t.Errorf("what only some namespaces have (-want +got):\n%s", diff)
 	}
 	for id, obj := range wide {
-		if some[id] == nil || obj.GetKind() == "Deployment" {
+		if namespaced[id] == nil || obj.GetKind() == "Deployment" {
 			continue
 		}
-		if diff := cmp.Diff(obj.Object, some[id].Object); diff != "" {
+		if diff := cmp.Diff(obj.Object, namespaced[id].Object); diff != "" {
 			t.Errorf("%s (-cluster-wide +namespaced):\n%s", id, diff)
 		}
 	}
 }
 
-// TestNamespacedRightsAreInStep: what the operator may do in all namespaces, it may do in one
+// TestNamespacedRBACMatchesClusterWide: what the operator may do in all namespaces, it may do in one
 // with the rights of a namespace and those that belong to none.
-func TestNamespacedRightsAreInStep(t *testing.T) {
-	wide, some := objects(t, "cluster-wide"), objects(t, "namespaced")
-	want := rights(t, wide["ClusterRole /holdfast-operator"])
-	inside, outside := rights(t, some["Role team-a/holdfast-operator"]), rights(t, some["ClusterRole /holdfast-operator-reviews"])
-	both := maps.Clone(inside)
-	maps.Copy(both, outside)
-	if diff := cmp.Diff(want, both); diff != "" {
+func TestNamespacedRBACMatchesClusterWide(t *testing.T) {
+	wide, namespaced := renderObjects(t, "cluster-wide"), renderObjects(t, "namespaced")
+	want := verbsByResource(t, wide["ClusterRole /holdfast-operator"])
+	inNamespace, clusterScoped := verbsByResource(t, namespaced["Role team-a/holdfast-operator"]), verbsByResource(t, namespaced["ClusterRole /holdfast-operator-reviews"])
+	combined := maps.Clone(inNamespace)
+	maps.Copy(combined, clusterScoped)
+	if diff := cmp.Diff(want, combined); diff != "" {
 		t.Errorf("rights of the whole cluster, and those of a namespace together with those of none (-want +got):\n%s", diff)
 	}
-	for resource := range inside {
-		if outside[resource] != "" {
+	for resource := range inNamespace {
+		if clusterScoped[resource] != "" {
 			t.Errorf("%s is granted in the namespace and outside", resource)
 		}
 	}
 }
 
-// rights are the verbs of a role, by resource.
-func rights(t *testing.T, role *unstructured.Unstructured) map[string]string {
+// verbsByResource are the verbs of a role, by resource.
+func verbsByResource(t *testing.T, role *unstructured.Unstructured) map[string]string {
 	t.Helper()
 	if role == nil {
 		t.Fatal("the role is missing")
@@ -145,22 +145,22 @@ func rights(t *testing.T, role *unstructured.Unstructured) map[string]string {
 
 // TestRightsAreDocumented compares the tables of docs/user/install.md with the roles.
 func TestRightsAreDocumented(t *testing.T) {
-	documented := documentedRights(t, "install.md")
-	wide := objects(t, "cluster-wide")
-	for resource, verbs := range rights(t, wide["ClusterRole /holdfast-operator"]) {
+	documented := documentedVerbs(t, "install.md")
+	wide := renderObjects(t, "cluster-wide")
+	for resource, verbs := range verbsByResource(t, wide["ClusterRole /holdfast-operator"]) {
 		if documented[resource] != verbs {
 			t.Errorf("docs/user/install.md says %q about %s, the ClusterRole says %q", documented[resource], resource, verbs)
 		}
 	}
-	for resource, verbs := range rights(t, wide["Role "+namespace+"/holdfast-operator"]) {
+	for resource, verbs := range verbsByResource(t, wide["Role "+namespace+"/holdfast-operator"]) {
 		if own := resource + " of its own namespace"; documented[own] != verbs {
 			t.Errorf("docs/user/install.md says %q about %s, the Role says %q", documented[own], own, verbs)
 		}
 	}
 }
 
-// documentedRights are the tables of a page with a resource, its verbs and why.
-func documentedRights(t *testing.T, name string) map[string]string {
+// documentedVerbs are the tables of a page with a resource, its verbs and why.
+func documentedVerbs(t *testing.T, name string) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile(root + "/docs/user/" + name)
 	if err != nil {
@@ -179,9 +179,9 @@ func documentedRights(t *testing.T, name string) map[string]string {
 	return documented
 }
 
-// TestUsersHaveRoles: whoever may view or edit a namespace may do so with every kind of ours.
-func TestUsersHaveRoles(t *testing.T) {
-	all := objects(t, "cluster-wide")
+// TestUserRolesAggregateToViewAndEdit: whoever may view or edit a namespace may do so with every kind of ours.
+func TestUserRolesAggregateToViewAndEdit(t *testing.T) {
+	all := renderObjects(t, "cluster-wide")
 	for _, crd := range all {
 		if crd.GetKind() != "CustomResourceDefinition" {
 			continue
@@ -197,7 +197,7 @@ func TestUsersHaveRoles(t *testing.T) {
 				t.Errorf("no ClusterRole holdfast-%s-%s with label %s", singular, suffix, want.label)
 				continue
 			}
-			if got := rights(t, role)[plural+".apps.holdfast.dev"]; got != want.verbs {
+			if got := verbsByResource(t, role)[plural+".apps.holdfast.dev"]; got != want.verbs {
 				t.Errorf("%s may %q %s, want %q", role.GetName(), got, plural, want.verbs)
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// accountNames are n ServiceAccounts.
-func accountNames(n int) []string {
+// serviceAccountNames are n ServiceAccounts.
+func serviceAccountNames(n int) []string {
 	names := make([]string, n)
 	for i := range names {
 		names[i] = fmt.Sprintf("account-%02d", i)
@@ -16,8 +16,8 @@ func accountNames(n int) []string {
 	return names
 }
 
-// stack is as large as a stack gets, makes everything there is, and names n accounts.
-func stack(n int) string {
+// largestStack is as large as a stack gets, makes everything there is, and names n accounts.
+func largestStack(n int) string {
 	var b strings.Builder
 	b.WriteString("kind: AppStack\nspec:\n  components:\n")
 	component := func(name, body string, i int) {
@@ -36,22 +36,22 @@ func stack(n int) string {
 	return b.String()
 }
 
-// manyAccounts shows where asking for accounts one by one ends, and that the largest stack is
+// testManyAccounts shows where asking for accounts one by one ends, and that the largest stack is
 // within what the API server lets a policy spend.
-func manyAccounts(w *world) {
+func testManyAccounts(w *world) {
 	ctx := w.t.Context()
-	named, owner := w.as("many-accounts"), w.as("owner")
-	w.Expect(named.Create(ctx, inShop(w.t, stack(8), "eight"))).To(Succeed())
-	err := named.Create(ctx, inShop(w.t, stack(9), "nine"))
+	named, owner := w.clientFor("many-accounts"), w.clientFor("owner")
+	w.Expect(named.Create(ctx, applicationInShop(w.t, largestStack(8), "eight"))).To(Succeed())
+	err := named.Create(ctx, applicationInShop(w.t, largestStack(9), "nine"))
 	w.t.Log(err)
-	w.Expect(refusal(err)).To(ContainSubstring(`user "many-accounts" may not impersonate every ServiceAccount in namespace "shop", but AppStack "nine" names more than the 8 that can be asked for one by one`))
+	w.Expect(errorText(err)).To(ContainSubstring(`user "many-accounts" may not impersonate every ServiceAccount in namespace "shop", but AppStack "nine" names more than the 8 that can be asked for one by one`))
 
 	for i := range 8 {
-		one := strings.ReplaceAll(stack(8), fmt.Sprintf("account-%02d", i), "stranger")
-		err := named.Create(ctx, inShop(w.t, one, fmt.Sprintf("stranger-%d", i)))
-		w.Expect(refusal(err)).To(ContainSubstring(`may not impersonate ServiceAccount "stranger" in namespace "shop"`), "the account at %d", i)
+		manifest := strings.ReplaceAll(largestStack(8), fmt.Sprintf("account-%02d", i), "stranger")
+		err := named.Create(ctx, applicationInShop(w.t, manifest, fmt.Sprintf("stranger-%d", i)))
+		w.Expect(errorText(err)).To(ContainSubstring(`may not impersonate ServiceAccount "stranger" in namespace "shop"`), "the account at %d", i)
 	}
-	w.Expect(owner.Create(ctx, inShop(w.t, stack(64), "sixty-four"))).To(Succeed())
-	changed := inShop(w.t, stack(64), "sixty-four")
-	w.Expect(owner.Patch(ctx, changed, merge(w.t, 3, "spec", "revisionHistoryLimit"))).To(Succeed())
+	w.Expect(owner.Create(ctx, applicationInShop(w.t, largestStack(64), "sixty-four"))).To(Succeed())
+	changed := applicationInShop(w.t, largestStack(64), "sixty-four")
+	w.Expect(owner.Patch(ctx, changed, mergePatch(w.t, 3, "spec", "revisionHistoryLimit"))).To(Succeed())
 }

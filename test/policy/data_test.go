@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ours are labels of Holdfast; which says what is there beside managed-by.
-func ours(which ...string) map[string]string {
+// holdfastLabels are labels of Holdfast; which says what is there beside managed-by.
+func holdfastLabels(extra ...string) map[string]string {
 	labels := map[string]string{"app.kubernetes.io/managed-by": "holdfast"}
-	for _, w := range which {
+	for _, w := range extra {
 		switch w {
 		case "workload":
 			labels["apps.holdfast.dev/workload"] = "statefulset-shop-db"
@@ -27,9 +27,9 @@ func ours(which ...string) map[string]string {
 	return labels
 }
 
-func claim(name string, labels map[string]string) *corev1.PersistentVolumeClaim {
+func newClaim(name string, labels map[string]string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: name, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Namespace: shopNamespace, Name: name, Labels: labels},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
@@ -37,29 +37,29 @@ func claim(name string, labels map[string]string) *corev1.PersistentVolumeClaim 
 	}
 }
 
-func secret(name string, labels map[string]string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: name, Labels: labels}}
+func newSecret(name string, labels map[string]string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shopNamespace, Name: name, Labels: labels}}
 }
 
-// keepData deletes with and without the word that it may go. The administrator tries: nobody
+// testKeepData deletes with and without the word that it may go. The administrator tries: nobody
 // is let through.
-func keepData(w *world) {
+func testKeepData(w *world) {
 	ctx := w.t.Context()
 	for name, tc := range map[string]struct {
 		object client.Object
 		want   string
 	}{
-		"a claim": {claim("data-shop-db-0", ours("workload", "component", "instance")),
+		"a claim": {newClaim("data-shop-db-0", holdfastLabels("workload", "component", "instance")),
 			`persistentvolumeclaims "data-shop-db-0" is forbidden: ValidatingAdmissionPolicy 'holdfast-keep-data' with binding 'holdfast-keep-data' denied request: ` +
 				`PersistentVolumeClaim "data-shop-db-0" is the data of component "db" of application "shop", and nobody can bring it back; ` +
 				`if it is to go, say so first: kubectl -n shop annotate --overwrite persistentvolumeclaim data-shop-db-0 apps.holdfast.dev/confirm-delete=true`},
-		"credentials": {secret("shop-db-auth", ours("workload", "component", "instance")),
+		"credentials": {newSecret("shop-db-auth", holdfastLabels("workload", "component", "instance")),
 			`secrets "shop-db-auth" is forbidden: ValidatingAdmissionPolicy 'holdfast-keep-data' with binding 'holdfast-keep-data' denied request: ` +
 				`Secret "shop-db-auth" is the password to the data of component "db" of application "shop", and nobody can bring it back; ` +
 				`if it is to go, say so first: kubectl -n shop annotate --overwrite secret shop-db-auth apps.holdfast.dev/confirm-delete=true`},
-		"a claim that has lost labels":        {claim("plain", ours()), `"plain" is the data of an application, and`},
-		"a claim without a component":         {claim("whole", ours("instance")), `"whole" is the data of application "shop", and`},
-		"credentials of nobody in particular": {secret("lone", ours("workload", "component")), `"lone" is the password to the data of component "db" of an application, and`},
+		"a claim that has lost labels":        {newClaim("plain", holdfastLabels()), `"plain" is the data of an application, and`},
+		"a claim without a component":         {newClaim("whole", holdfastLabels("instance")), `"whole" is the data of application "shop", and`},
+		"credentials of nobody in particular": {newSecret("lone", holdfastLabels("workload", "component")), `"lone" is the password to the data of component "db" of an application, and`},
 	} {
 		obj := tc.object
 		w.create(obj)
@@ -68,39 +68,39 @@ func keepData(w *world) {
 		w.Expect(apierrors.IsForbidden(err)).To(BeTrue(), name)
 		w.Expect(err.Error()).To(ContainSubstring(tc.want), name)
 
-		confirm := func(word string) {
-			w.Expect(w.admin.Patch(ctx, obj, merge(w.t, word, "metadata", "annotations", "apps.holdfast.dev/confirm-delete"))).To(Succeed())
+		confirm := func(value string) {
+			w.Expect(w.admin.Patch(ctx, obj, mergePatch(w.t, value, "metadata", "annotations", "apps.holdfast.dev/confirm-delete"))).To(Succeed())
 		}
 		confirm("yes")
 		w.Expect(apierrors.IsForbidden(w.admin.Delete(ctx, obj))).To(BeTrue(), "%s: the word is true", name)
 		confirm("true")
 		w.Expect(w.admin.Delete(ctx, obj)).To(Succeed(), name)
-		w.goes(obj)
+		w.waitGone(obj)
 	}
 }
 
-// goes returns when an object is gone.
-func (w *world) goes(obj client.Object) {
+// waitGone returns when an object is gone.
+func (w *world) waitGone(obj client.Object) {
 	w.t.Helper()
 	w.Eventually(func() error {
 		return w.admin.Get(w.t.Context(), client.ObjectKeyFromObject(obj), obj)
-	}, soon, "100ms").Should(gone(), "%T %s", obj, obj.GetName())
+	}, waitTimeout, "100ms").Should(beNotFound(), "%T %s", obj, obj.GetName())
 }
 
-func gone() gomegatypes.GomegaMatcher { return Satisfy(apierrors.IsNotFound) }
+func beNotFound() gomegatypes.GomegaMatcher { return Satisfy(apierrors.IsNotFound) }
 
-// collection deletes everything of a kind: what is ours stays.
-func collection(w *world) {
-	ctx, ns := w.t.Context(), testNamespace(w)
-	kept, foreign := claim("kept", ours()), claim("foreign", nil)
-	credentials := secret("kept", ours("workload"))
+// testDeleteCollection deletes everything of a kind: what is ours stays.
+func testDeleteCollection(w *world) {
+	ctx, ns := w.t.Context(), newNamespace(w)
+	kept, foreign := newClaim("kept", holdfastLabels()), newClaim("foreign", nil)
+	credentials := newSecret("kept", holdfastLabels("workload"))
 	for _, obj := range []client.Object{kept, foreign, credentials} {
 		obj.SetNamespace(ns)
 		w.create(obj)
 	}
 	for _, kind := range []client.Object{&corev1.PersistentVolumeClaim{}, &corev1.Secret{}} {
 		err := w.admin.DeleteAllOf(ctx, kind, client.InNamespace(ns))
-		w.Expect(refusal(err)).To(ContainSubstring(`"kept" is the `))
+		w.Expect(errorText(err)).To(ContainSubstring(`"kept" is the `))
 	}
 	for _, obj := range []client.Object{kept, credentials} {
 		w.Expect(w.admin.Get(ctx, client.ObjectKeyFromObject(obj), obj)).To(Succeed())
@@ -108,73 +108,73 @@ func collection(w *world) {
 	}
 }
 
-// noData deletes what is somebody else's, or can be made again, and changes what is data.
-func noData(w *world) {
+// testNonData deletes what is somebody else's, or can be made again, and changes what is data.
+func testNonData(w *world) {
 	ctx := w.t.Context()
 	for name, obj := range map[string]client.Object{
-		"a claim of somebody else":  claim("foreign", map[string]string{"app.kubernetes.io/managed-by": "helm"}),
-		"a claim without labels":    claim("bare", nil),
-		"a Secret of somebody else": secret("foreign", map[string]string{"apps.holdfast.dev/workload": "statefulset-shop-db"}),
-		"a Secret that is no data":  secret("made-again", ours("component", "instance")),
+		"a claim of somebody else":  newClaim("foreign", map[string]string{"app.kubernetes.io/managed-by": "helm"}),
+		"a claim without labels":    newClaim("bare", nil),
+		"a Secret of somebody else": newSecret("foreign", map[string]string{"apps.holdfast.dev/workload": "statefulset-shop-db"}),
+		"a Secret that is no data":  newSecret("made-again", holdfastLabels("component", "instance")),
 	} {
 		w.create(obj)
 		w.Expect(w.admin.Delete(ctx, obj)).To(Succeed(), name)
-		w.goes(obj)
+		w.waitGone(obj)
 	}
 
 	// The garbage collector takes what has an owner.
-	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "owner"}}
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shopNamespace, Name: "owner"}}
 	w.create(owner)
-	owned := secret("owned", ours("component"))
+	owned := newSecret("owned", holdfastLabels("component"))
 	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
 	w.create(owned)
 	w.Expect(w.admin.Delete(ctx, owner)).To(Succeed())
-	w.goes(owned)
+	w.waitGone(owned)
 
-	changed := claim("changed", ours("component"))
+	changed := newClaim("changed", holdfastLabels("component"))
 	w.create(changed)
-	w.Expect(w.admin.Patch(ctx, changed, merge(w.t, nil, "metadata", "labels"))).To(Succeed(), "only deletions are looked at")
+	w.Expect(w.admin.Patch(ctx, changed, mergePatch(w.t, nil, "metadata", "labels"))).To(Succeed(), "only deletions are looked at")
 	w.Expect(w.admin.Delete(ctx, changed)).To(Succeed())
 }
 
-// namespaceGoes deletes a namespace with everything in it.
-func namespaceGoes(w *world) {
-	ns := testNamespace(w)
-	for _, obj := range []client.Object{claim("data", ours("workload")), secret("auth", ours("workload"))} {
+// testNamespaceDeletion deletes a namespace with everything in it.
+func testNamespaceDeletion(w *world) {
+	ns := newNamespace(w)
+	for _, obj := range []client.Object{newClaim("data", holdfastLabels("workload")), newSecret("auth", holdfastLabels("workload"))} {
 		obj.SetNamespace(ns)
 		w.create(obj)
 	}
 	obj := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
 	w.Expect(w.admin.Delete(w.t.Context(), obj)).To(Succeed())
-	w.goes(obj)
+	w.waitGone(obj)
 }
 
-func testNamespace(w *world) string {
+func newNamespace(w *world) string {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "goes-"}}
 	w.create(ns)
 	return ns.Name
 }
 
-// types waits until the controller-manager has held the expressions against the schemas: it
+// testTypeChecking waits until the controller-manager has held the expressions against the schemas: it
 // has nothing to say about ours, and something about one that is wrong.
-func types(w *world) {
+func testTypeChecking(w *world) {
 	ctx := w.t.Context()
-	checked := func(name string) []admissionv1.ExpressionWarning {
+	expressionWarnings := func(name string) []admissionv1.ExpressionWarning {
 		w.t.Helper()
 		policy := &admissionv1.ValidatingAdmissionPolicy{}
 		w.Eventually(func() (*admissionv1.TypeChecking, error) {
 			err := w.admin.Get(ctx, client.ObjectKey{Name: name}, policy)
 			return policy.Status.TypeChecking, err
-		}, soon, "100ms").ShouldNot(BeNil(), name)
+		}, waitTimeout, "100ms").ShouldNot(BeNil(), name)
 		return policy.Status.TypeChecking.ExpressionWarnings
 	}
 	for _, name := range []string{rightsPolicy, dataPolicy} {
-		w.Expect(checked(name)).To(BeEmpty(), name)
+		w.Expect(expressionWarnings(name)).To(BeEmpty(), name)
 	}
 	wrong := &admissionv1.ValidatingAdmissionPolicy{}
 	w.Expect(w.admin.Get(ctx, client.ObjectKey{Name: rightsPolicy}, wrong)).To(Succeed())
 	wrong.ObjectMeta = metav1.ObjectMeta{Name: "wrong"}
 	wrong.Spec.Validations = []admissionv1.Validation{{Expression: "object.spec.nonsense == 1"}}
 	w.create(wrong)
-	w.Expect(checked("wrong")).To(HaveLen(1), "the schemas of our kinds are known to the checker")
+	w.Expect(expressionWarnings("wrong")).To(HaveLen(1), "the schemas of our kinds are known to the checker")
 }

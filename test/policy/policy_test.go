@@ -32,14 +32,14 @@ import (
 )
 
 const (
-	// shop is where everything is tried, elsewhere a namespace with which it has nothing to do.
-	shop, elsewhere = "shop", "elsewhere"
+	// shopNamespace is where everything is tried, elsewhere a namespace with which it has nothing to do.
+	shopNamespace, otherNamespace = "shop", "elsewhere"
 
 	rightsPolicy, dataPolicy = "holdfast-requester-rights", "holdfast-keep-data"
 
-	// soon bounds what the control plane does by itself: a policy is active within seconds, a
+	// waitTimeout bounds what the control plane does by itself: a policy is active within seconds, a
 	// namespace is gone within ten.
-	soon = "30s"
+	waitTimeout = "30s"
 )
 
 // world is a cluster with everything installed, and its users.
@@ -50,31 +50,31 @@ type world struct {
 	admin client.Client
 }
 
-// with is the same world for a part of the test.
-func (w *world) with(t *testing.T) *world {
+// forSubtest is the same world for a part of the test.
+func (w *world) forSubtest(t *testing.T) *world {
 	return &world{WithT: NewWithT(t), t: t, plane: w.plane, admin: w.admin}
 }
 
-// TestPolicies plays everything on one control plane.
-func TestPolicies(t *testing.T) {
+// TestAdmissionPolicies plays everything on one control plane.
+func TestAdmissionPolicies(t *testing.T) {
 	w := newWorld(t)
-	for _, part := range []struct {
+	for _, test := range []struct {
 		name string
-		play func(*world)
+		run  func(*world)
 	}{
-		{"a namespace takes its data along", namespaceGoes}, // the longest, mostly waiting
-		{"rights", rights},
-		{"however it is written", verbs},
-		{"what is no spec passes", metadata},
-		{"as many accounts as can be asked for", manyAccounts},
-		{"data is kept", keepData},
-		{"all at once", collection},
-		{"what is no data goes", noData},
-		{"types", types},
+		{"a namespace takes its data along", testNamespaceDeletion}, // the longest, mostly waiting
+		{"rights", testRequesterRights},
+		{"however it is written", testWriteVerbs},
+		{"what is no spec passes", testMetadataOnly},
+		{"as many accounts as can be asked for", testManyAccounts},
+		{"data is kept", testKeepData},
+		{"all at once", testDeleteCollection},
+		{"what is no data goes", testNonData},
+		{"types", testTypeChecking},
 	} {
-		t.Run(part.name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			part.play(w.with(t))
+			test.run(w.forSubtest(t))
 		})
 	}
 }
@@ -86,7 +86,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{WithT: NewWithT(t), t: t, plane: plane, admin: admin}
-	root, err := operator.Root()
+	root, err := operator.RepoRoot()
 	w.Expect(err).NotTo(HaveOccurred())
 	_, err = plane.InstallCRDs(filepath.Join(root, "config", "crd"))
 	w.Expect(err).NotTo(HaveOccurred())
@@ -95,15 +95,15 @@ func newWorld(t *testing.T) *world {
 	w.Expect(plane.ControllerManager.Stop(10 * time.Second)).To(Succeed())
 	w.Expect(plane.ControllerManager.Start()).To(Succeed())
 
-	for _, ns := range []string{shop, elsewhere} {
+	for _, ns := range []string{shopNamespace, otherNamespace} {
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	}
 	w.install(root)
 	for _, u := range users() {
 		w.grant(u)
 	}
-	w.awaitRights()
-	w.awaitPolicies()
+	w.waitForRights()
+	w.waitForPolicies()
 	return w
 }
 
@@ -117,29 +117,29 @@ func (w *world) install(root string) {
 	out, err := cmd.Output()
 	w.Expect(err).NotTo(HaveOccurred(), "%s", &stderr)
 	for doc := range strings.SplitSeq(string(out), "\n---\n") {
-		obj := object(w.t, doc)
+		obj := parseObject(w.t, doc)
 		if obj.GetKind() != "CustomResourceDefinition" {
 			w.create(obj)
 		}
 	}
 }
 
-// awaitPolicies returns when both policies refuse what they are there for.
-func (w *world) awaitPolicies() {
+// waitForPolicies returns when both policies refuse what they are there for.
+func (w *world) waitForPolicies() {
 	w.t.Helper()
-	writer := w.as("writer")
+	writer := w.clientFor("writer")
 	w.Eventually(func() string {
-		return refusal(writer.Create(w.t.Context(), inShop(w.t, specs["AppService, bare"].object, "probe"), client.DryRunAll))
-	}, soon, "100ms").Should(ContainSubstring(rightsPolicy))
-	probe := secret("probe", ours("workload"))
+		return errorText(writer.Create(w.t.Context(), applicationInShop(w.t, specs["AppService, bare"].object, "probe"), client.DryRunAll))
+	}, waitTimeout, "100ms").Should(ContainSubstring(rightsPolicy))
+	probe := newSecret("probe", holdfastLabels("workload"))
 	w.create(probe)
 	w.Eventually(func() string {
-		return refusal(w.admin.Delete(w.t.Context(), probe, client.DryRunAll))
-	}, soon, "100ms").Should(ContainSubstring(dataPolicy))
+		return errorText(w.admin.Delete(w.t.Context(), probe, client.DryRunAll))
+	}, waitTimeout, "100ms").Should(ContainSubstring(dataPolicy))
 }
 
-// as is the access of a user.
-func (w *world) as(user string) client.Client {
+// clientFor is the access of a user.
+func (w *world) clientFor(user string) client.Client {
 	w.t.Helper()
 	cfg := rest.CopyConfig(w.plane.Config)
 	cfg.QPS = -1
@@ -155,8 +155,8 @@ func (w *world) create(obj client.Object) {
 	w.Expect(w.admin.Create(w.t.Context(), obj)).To(Succeed(), "create %T %s", obj, obj.GetName())
 }
 
-// object reads a manifest.
-func object(t *testing.T, manifest string) *unstructured.Unstructured {
+// parseObject reads a manifest.
+func parseObject(t *testing.T, manifest string) *unstructured.Unstructured {
 	t.Helper()
 	obj := &unstructured.Unstructured{}
 	if err := yaml.UnmarshalStrict([]byte(manifest), &obj.Object); err != nil {
@@ -165,18 +165,18 @@ func object(t *testing.T, manifest string) *unstructured.Unstructured {
 	return obj
 }
 
-// inShop reads the manifest of an application and gives it a name.
-func inShop(t *testing.T, manifest, name string) *unstructured.Unstructured {
+// applicationInShop reads the manifest of an application and gives it a name.
+func applicationInShop(t *testing.T, manifest, name string) *unstructured.Unstructured {
 	t.Helper()
-	obj := object(t, manifest)
+	obj := parseObject(t, manifest)
 	obj.SetAPIVersion("apps.holdfast.dev/v1alpha1")
-	obj.SetNamespace(shop)
+	obj.SetNamespace(shopNamespace)
 	obj.SetName(name)
 	return obj
 }
 
-// merge is a merge patch that sets one field.
-func merge(t *testing.T, value any, path ...string) client.Patch {
+// mergePatch is a merge patch that sets one field.
+func mergePatch(t *testing.T, value any, path ...string) client.Patch {
 	t.Helper()
 	for _, field := range slices.Backward(path) {
 		value = map[string]any{field: value}
@@ -188,13 +188,13 @@ func merge(t *testing.T, value any, path ...string) client.Patch {
 	return client.RawPatch("application/merge-patch+json", body)
 }
 
-// refusal is what an error says, or nothing.
-func refusal(err error) string {
+// errorText is what an error says, or nothing.
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
 	return err.Error()
 }
 
-// sorted are the keys of a table, so that every run reads the same.
-func sorted[V any](table map[string]V) []string { return slices.Sorted(maps.Keys(table)) }
+// sortedKeys are the keys of a table, so that every run reads the same.
+func sortedKeys[V any](table map[string]V) []string { return slices.Sorted(maps.Keys(table)) }

@@ -26,7 +26,7 @@ spec: {image: example.com/web:1, replicas: 3, disruption: {budget: None}}
 `,
 		makes:  []string{"pods", "deployments.apps"},
 		edited: []string{"spec", "image"},
-		value:  image,
+		value:  nextImage,
 	},
 	"AppService, whole": {
 		object: `
@@ -45,7 +45,7 @@ spec:
 		},
 		accounts: []string{"robot"},
 		edited:   []string{"spec", "image"},
-		value:    image,
+		value:    nextImage,
 	},
 	"AppStack, of a job": {
 		object: `
@@ -111,7 +111,7 @@ spec:
 `,
 		makes:  []string{"pods", "deployments.apps", "statefulsets.apps", "persistentvolumeclaims", "services", "secrets"},
 		edited: []string{"spec", "front", "deployment", "image"},
-		value:  image,
+		value:  nextImage,
 	},
 }
 
@@ -120,95 +120,95 @@ func slug(spec string) string {
 	return strings.ToLower(strings.NewReplacer(",", "", " ", "-").Replace(spec)) + "-"
 }
 
-func image(n int) any { return fmt.Sprintf("example.com/web:%d", n+2) }
+func nextImage(n int) any { return fmt.Sprintf("example.com/web:%d", n+2) }
 
-// missing is the first right that a user would need and does not have, as it is said.
-func missing(u user, makes, accounts []string) string {
-	for _, kind := range children {
-		if slices.Contains(makes, kind) && !slices.Contains(u.may, kind) {
+// missingRight is the first right that a user would need and does not have, as it is said.
+func missingRight(u user, makes, accounts []string) string {
+	for _, kind := range childResources {
+		if slices.Contains(makes, kind) && !slices.Contains(u.canCreate, kind) {
 			return "create " + kind
 		}
 	}
 	for _, account := range accounts {
-		if !slices.Contains(u.accounts, account) && !slices.Contains(u.accounts, anybody) {
+		if !slices.Contains(u.canImpersonate, account) && !slices.Contains(u.canImpersonate, allServiceAccounts) {
 			return fmt.Sprintf("impersonate ServiceAccount %q", account)
 		}
 	}
 	return ""
 }
 
-// rights lets every user create and change every spec: exactly those pass who may create all
+// testRequesterRights lets every user create and change every spec: exactly those pass who may create all
 // that the spec makes, and run pods as those whom it names.
-func rights(w *world) {
-	for _, name := range sorted(specs) {
+func testRequesterRights(w *world) {
+	for _, name := range sortedKeys(specs) {
 		spec := specs[name]
-		target := inShop(w.t, spec.object, slug(name)+"target")
+		target := applicationInShop(w.t, spec.object, slug(name)+"target")
 		w.create(target)
 		for n, u := range users() {
-			want, c := missing(u, spec.makes, spec.accounts), w.as(u.name)
-			mine := inShop(w.t, spec.object, slug(name)+u.name)
-			w.verdict(u, "creates "+name, want, c.Create(w.t.Context(), mine))
-			w.verdict(u, "changes "+name, want, c.Patch(w.t.Context(), target.DeepCopy(), merge(w.t, spec.value(n), spec.edited...)))
+			want, c := missingRight(u, spec.makes, spec.accounts), w.clientFor(u.name)
+			created := applicationInShop(w.t, spec.object, slug(name)+u.name)
+			w.expectDecision(u, "creates "+name, want, c.Create(w.t.Context(), created))
+			w.expectDecision(u, "changes "+name, want, c.Patch(w.t.Context(), target.DeepCopy(), mergePatch(w.t, spec.value(n), spec.edited...)))
 		}
 	}
 }
 
-// verdict holds what a user was told against the right that is missing.
-func (w *world) verdict(u user, does, missing string, err error) {
+// expectDecision holds what a user was told against the right that is missing.
+func (w *world) expectDecision(u user, action, missing string, err error) {
 	w.t.Helper()
-	w.t.Logf("%s %s: %v", u.name, does, err)
+	w.t.Logf("%s %s: %v", u.name, action, err)
 	if missing == "" {
-		w.Expect(err).NotTo(HaveOccurred(), "%s %s", u.name, does)
+		w.Expect(err).NotTo(HaveOccurred(), "%s %s", u.name, action)
 		return
 	}
-	w.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s %s without the right to %s: %v", u.name, does, missing, err)
+	w.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s %s without the right to %s: %v", u.name, action, missing, err)
 	w.Expect(err.Error()).To(And(
 		ContainSubstring("ValidatingAdmissionPolicy '"+rightsPolicy+"'"),
 		ContainSubstring("user %q may not %s in namespace \"shop\", but ", u.name, missing),
 		MatchRegexp("; ask an administrator of the namespace for that right, which .* has, or let somebody write this who has it$"),
-	), "%s %s", u.name, does)
+	), "%s %s", u.name, action)
 }
 
-// verbs tries every way to write.
-func verbs(w *world) {
+// testWriteVerbs tries every way to write.
+func testWriteVerbs(w *world) {
 	manifest := specs["AppService, bare"].object
-	target := inShop(w.t, manifest, "verbs")
+	target := applicationInShop(w.t, manifest, "verbs")
 	w.create(target)
-	writer, ctx := w.as("writer"), w.t.Context()
+	writer, ctx := w.clientFor("writer"), w.t.Context()
 
 	changed := target.DeepCopy()
 	changed.Object["spec"].(map[string]any)["image"] = "example.com/web:2"
-	applied := inShop(w.t, manifest, "applied")
-	appliedOver := inShop(w.t, manifest, "verbs")
+	applied := applicationInShop(w.t, manifest, "applied")
+	appliedOver := applicationInShop(w.t, manifest, "verbs")
 	appliedOver.Object["spec"].(map[string]any)["image"] = "example.com/web:2"
-	for how, err := range map[string]error{
-		"create":              writer.Create(ctx, inShop(w.t, manifest, "created")),
+	for verb, err := range map[string]error{
+		"create":              writer.Create(ctx, applicationInShop(w.t, manifest, "created")),
 		"update":              writer.Update(ctx, changed),
-		"patch":               writer.Patch(ctx, target.DeepCopy(), merge(w.t, "example.com/web:2", "spec", "image")),
+		"patch":               writer.Patch(ctx, target.DeepCopy(), mergePatch(w.t, "example.com/web:2", "spec", "image")),
 		"apply something new": writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("writer")),
 		"apply over it":       writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(appliedOver), client.FieldOwner("writer"), client.ForceOwnership),
 	} {
-		w.Expect(refusal(err)).To(ContainSubstring(`user "writer" may not create pods`), how)
+		w.Expect(errorText(err)).To(ContainSubstring(`user "writer" may not create pods`), verb)
 	}
 }
 
-// metadata shows what somebody without further rights may do: everything that makes nothing.
-func metadata(w *world) {
-	writer, ctx := w.as("writer"), w.t.Context()
+// testMetadataOnly shows what somebody without further rights may do: everything that makes nothing.
+func testMetadataOnly(w *world) {
+	writer, ctx := w.clientFor("writer"), w.t.Context()
 	for name, spec := range specs {
-		target := inShop(w.t, spec.object, slug(name)+"metadata")
+		target := applicationInShop(w.t, spec.object, slug(name)+"metadata")
 		w.create(target)
-		for what, err := range map[string]error{
-			"label":            writer.Patch(ctx, target.DeepCopy(), merge(w.t, "red", "metadata", "labels", "team")),
-			"set a finalizer":  writer.Patch(ctx, target.DeepCopy(), merge(w.t, []string{"example.com/wait"}, "metadata", "finalizers")),
-			"write the status": writer.Status().Patch(ctx, target.DeepCopy(), merge(w.t, 7, "status", "observedGeneration")),
+		for action, err := range map[string]error{
+			"label":            writer.Patch(ctx, target.DeepCopy(), mergePatch(w.t, "red", "metadata", "labels", "team")),
+			"set a finalizer":  writer.Patch(ctx, target.DeepCopy(), mergePatch(w.t, []string{"example.com/wait"}, "metadata", "finalizers")),
+			"write the status": writer.Status().Patch(ctx, target.DeepCopy(), mergePatch(w.t, 7, "status", "observedGeneration")),
 			"delete":           writer.Delete(ctx, target.DeepCopy()),
 		} {
-			w.Expect(err).NotTo(HaveOccurred(), "%s %s", what, name)
+			w.Expect(err).NotTo(HaveOccurred(), "%s %s", action, name)
 		}
-		w.Expect(writer.Patch(ctx, target.DeepCopy(), merge(w.t, nil, "metadata", "finalizers"))).To(Succeed(), "let %s go", name)
+		w.Expect(writer.Patch(ctx, target.DeepCopy(), mergePatch(w.t, nil, "metadata", "finalizers"))).To(Succeed(), "let %s go", name)
 	}
-	scaled := inShop(w.t, specs["AppService, bare"].object, "scaled")
+	scaled := applicationInShop(w.t, specs["AppService, bare"].object, "scaled")
 	w.create(scaled)
-	w.Expect(writer.SubResource("scale").Patch(ctx, scaled, merge(w.t, 5, "spec", "replicas"))).To(Succeed(), "the right to scale is one of its own")
+	w.Expect(writer.SubResource("scale").Patch(ctx, scaled, mergePatch(w.t, 5, "spec", "replicas"))).To(Succeed(), "the right to scale is one of its own")
 }

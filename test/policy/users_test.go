@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// children are all kinds that applications make, in the order in which they are asked for.
-var children = []string{
+// childResources are all kinds that applications make, in the order in which they are asked for.
+var childResources = []string{
 	"pods",
 	"deployments.apps",
 	"statefulsets.apps",
@@ -27,56 +27,56 @@ var children = []string{
 	"httproutes.gateway.networking.k8s.io",
 }
 
-// anybody are all ServiceAccounts.
-const anybody = "*"
+// allServiceAccounts are all ServiceAccounts.
+const allServiceAccounts = "*"
 
 // user may write applications in shop, and more.
 type user struct {
-	name     string
-	may      []string // create
-	accounts []string // impersonate
-	role     string   // instead of rules of its own
+	name           string
+	canCreate      []string // create
+	canImpersonate []string // impersonate
+	clusterRole    string   // instead of rules of its own
 }
 
 // users are one with all rights, one for each right that is missing, and some that have a
 // right and not quite.
 func users() []user {
 	all := []user{
-		{name: "owner", may: children, accounts: []string{anybody}},
+		{name: "owner", canCreate: childResources, canImpersonate: []string{allServiceAccounts}},
 		{name: "writer"}, // applications and nothing else
-		{name: "no-account", may: children},
-		{name: "named-account", may: children, accounts: []string{"robot"}},
-		{name: "other-account", may: children, accounts: []string{"guest"}},
-		{name: "many-accounts", may: children, accounts: accountNames(9)},
+		{name: "no-account", canCreate: childResources},
+		{name: "named-account", canCreate: childResources, canImpersonate: []string{"robot"}},
+		{name: "other-account", canCreate: childResources, canImpersonate: []string{"guest"}},
+		{name: "many-accounts", canCreate: childResources, canImpersonate: serviceAccountNames(9)},
 		// Kubernetes' own role, which has everything that Kubernetes itself knows.
-		{name: "editor", may: without("httproutes.gateway.networking.k8s.io"), accounts: []string{anybody}, role: "edit"},
+		{name: "editor", canCreate: allChildrenBut("httproutes.gateway.networking.k8s.io"), canImpersonate: []string{allServiceAccounts}, clusterRole: "edit"},
 		{name: "stranger"}, // has all rights, elsewhere
 	}
-	for _, kind := range children {
+	for _, kind := range childResources {
 		name, _, _ := strings.Cut(kind, ".")
-		all = append(all, user{name: "no-" + name, may: without(kind), accounts: []string{anybody}})
+		all = append(all, user{name: "no-" + name, canCreate: allChildrenBut(kind), canImpersonate: []string{allServiceAccounts}})
 	}
 	return all
 }
 
-func without(kind string) []string {
-	return slices.DeleteFunc(slices.Clone(children), func(k string) bool { return k == kind })
+func allChildrenBut(kind string) []string {
+	return slices.DeleteFunc(slices.Clone(childResources), func(k string) bool { return k == kind })
 }
 
 // grant gives a user their rights.
 func (w *world) grant(u user) {
 	w.t.Helper()
-	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: u.role}
-	if u.role == "" {
-		ref = w.role(shop, u)
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: u.clusterRole}
+	if u.clusterRole == "" {
+		ref = w.createRole(shopNamespace, u)
 	}
-	w.bind(shop, u.name, ref)
+	w.bindRole(shopNamespace, u.name, ref)
 	if u.name == "stranger" {
-		w.bind(elsewhere, u.name, w.role(elsewhere, user{name: u.name, may: children, accounts: []string{anybody}}))
+		w.bindRole(otherNamespace, u.name, w.createRole(otherNamespace, user{name: u.name, canCreate: childResources, canImpersonate: []string{allServiceAccounts}}))
 	}
 }
 
-func (w *world) role(ns string, u user) rbacv1.RoleRef {
+func (w *world) createRole(ns string, u user) rbacv1.RoleRef {
 	w.t.Helper()
 	rules := []rbacv1.PolicyRule{{
 		APIGroups: []string{"apps.holdfast.dev"},
@@ -85,14 +85,14 @@ func (w *world) role(ns string, u user) rbacv1.RoleRef {
 		},
 		Verbs: []string{"create", "delete", "get", "patch", "update"},
 	}}
-	for _, kind := range u.may {
+	for _, kind := range u.canCreate {
 		resource, group, _ := strings.Cut(kind, ".")
 		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"create"}})
 	}
-	if len(u.accounts) > 0 {
+	if len(u.canImpersonate) > 0 {
 		rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"impersonate"}}
-		if !slices.Contains(u.accounts, anybody) {
-			rule.ResourceNames = u.accounts
+		if !slices.Contains(u.canImpersonate, allServiceAccounts) {
+			rule.ResourceNames = u.canImpersonate
 		}
 		rules = append(rules, rule)
 	}
@@ -100,7 +100,7 @@ func (w *world) role(ns string, u user) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: u.name}
 }
 
-func (w *world) bind(ns, user string, ref rbacv1.RoleRef) {
+func (w *world) bindRole(ns, user string, ref rbacv1.RoleRef) {
 	w.t.Helper()
 	w.create(&rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: user},
@@ -109,13 +109,13 @@ func (w *world) bind(ns, user string, ref rbacv1.RoleRef) {
 	})
 }
 
-// awaitRights returns when the API server has seen the role of every user: the last of its
+// waitForRights returns when the API server has seen the role of every user: the last of its
 // rules counts.
-func (w *world) awaitRights() {
+func (w *world) waitForRights() {
 	w.t.Helper()
 	for _, u := range users() {
-		for _, ns := range []string{shop, elsewhere} {
-			if ns == elsewhere && u.name != "stranger" {
+		for _, ns := range []string{shopNamespace, otherNamespace} {
+			if ns == otherNamespace && u.name != "stranger" {
 				continue
 			}
 			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -128,7 +128,7 @@ func (w *world) awaitRights() {
 				answer := review.DeepCopy()
 				err := w.admin.Create(w.t.Context(), answer)
 				return answer.Status.Allowed, err
-			}, soon, "50ms").Should(BeTrueBecause("%s may write applications in %s", u.name, ns))
+			}, waitTimeout, "50ms").Should(BeTrueBecause("%s may write applications in %s", u.name, ns))
 		}
 	}
 }

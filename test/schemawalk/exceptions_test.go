@@ -3,16 +3,16 @@ package schemawalk
 import "regexp"
 
 // exception is a leaf that is not like the others, and why.
-type exception struct{ path, why string }
+type exception struct{ path, reason string }
 
-// left are the leaves that cannot be walked.
-var left = []exception{
+// skippedLeaves are the leaves that cannot be walked.
+var skippedLeaves = []exception{
 	{`db\.statefulSet\.name$`, "data does not move: only a fresh object has a StatefulSet of that name, and only the Service follows"},
 }
 
-// refused are the leaves that cannot be set where they are, by the schema or by Kubernetes.
+// rejectedLeaves are the leaves that cannot be set where they are, by the schema or by Kubernetes.
 // Their walk shows that somebody says so, and that nothing of the attempt stays.
-var refused = []exception{
+var rejectedLeaves = []exception{
 	{`probes\.[a-z]+\.grpc\.mode$`, "a field of Kubernetes 1.37, which the API server of this run does not know"},
 	{`probes\.[a-z]+\.httpGet\.protocol$`, "a field of Kubernetes 1.37, which the API server of this run does not know"},
 	{`probes\.readiness\.terminationGracePeriodSeconds$`, "Kubernetes refuses it in a readiness probe"},
@@ -23,21 +23,21 @@ var refused = []exception{
 	{`database\.database$`, "the schema is part of the data, so it is what it was when the component was made"},
 }
 
-// anew are the leaves that cannot change while what holds them lives. It goes between one
+// recreatedLeaves are the leaves that cannot change while what holds them lives. It goes between one
 // value and the other.
-var anew = []exception{
+var recreatedLeaves = []exception{
 	{`storage\[\]\.name$`, "a StatefulSet keeps the volumes that it was made with, so the component goes between one value and the other"},
 }
 
-// unclaimed are the leaves whose objects are walked without claims, because it would be too
+// leavesWithoutClaims are the leaves whose objects are walked without claims, because it would be too
 // late to change them once there is a volume, and no field says that there are no pods.
-var unclaimed = []exception{
+var leavesWithoutClaims = []exception{
 	{`(db\.statefulSet|database)\.storage\.(class|className|accessModes?)$`, "cannot change once there is a volume, so it is walked before there is one"},
 }
 
-// quiet are the leaves of which no value changes a child. Any other such leaf is one whose
+// leavesWithoutEffect are the leaves of which no value changes a child. Any other such leaf is one whose
 // values are chosen badly: its walk would prove nothing.
-var quiet = []exception{
+var leavesWithoutEffect = []exception{
 	{`suspend$`, "what runs keeps running, so it is compared with an object that is not suspended"},
 	{`renamedFrom$`, "about a component that was"},
 	{`revisionHistoryLimit$`, "about specs that were"},
@@ -51,11 +51,11 @@ var quiet = []exception{
 	{`database\.version$`, "beside an image it is only held against what the server says"},
 }
 
-// among is why a leaf is one of the exceptions, or "".
-func (l leaf) among(exceptions []exception) string {
+// exceptionReason is why a leaf is one of the exceptions, or "".
+func (l leaf) exceptionReason(exceptions []exception) string {
 	for _, e := range exceptions {
 		if regexp.MustCompile(e.path).MatchString(l.name()) {
-			return e.why
+			return e.reason
 		}
 	}
 	return ""

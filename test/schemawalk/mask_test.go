@@ -9,36 +9,36 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// masked is a value that differs between two children of the same spec, because somebody
+// maskRule is a value that differs between two children of the same spec, because somebody
 // else chose it. Where it matters whether there is one, it is replaced and not removed: a
 // nodePort that stays behind is found although its number is not compared.
-type masked struct {
-	kind, path string // "" is every kind
-	with       any    // nil removes it, a function makes another one of it
-	why        string
+type maskRule struct {
+	kind, path  string // "" is every kind
+	replacement any    // nil removes it, a function makes another one of it
+	reason      string
 }
 
 const (
-	perObject = "differs from object to object"
-	byServer  = "allocated by the API server; that there is one is compared"
+	reasonPerObject = "differs from object to object"
+	reasonAllocated = "allocated by the API server; that there is one is compared"
 )
 
-var mask = []masked{
-	{"", "metadata.creationTimestamp", nil, perObject},
-	{"", "metadata.generation", nil, perObject},
+var maskRules = []maskRule{
+	{"", "metadata.creationTimestamp", nil, reasonPerObject},
+	{"", "metadata.generation", nil, reasonPerObject},
 	{"", "metadata.namespace", nil, "the same for all"},
-	{"", "metadata.resourceVersion", nil, perObject},
+	{"", "metadata.resourceVersion", nil, reasonPerObject},
 	{"", "metadata.managedFields", nil, "those of holdfast are compared on their own"},
 	{"", "metadata.annotations.apps.holdfast.dev/applied", "a hash", "a hash that the name and the UID of the owner go into; that there is one is compared"},
 	{"", "status", nil, "not ours"},
-	{"Service", "spec.clusterIP", "an address", byServer},
-	{"Service", "spec.clusterIPs", "addresses", byServer},
-	{"Service", "spec.ports[].nodePort", "a port", byServer},
+	{"Service", "spec.clusterIP", "an address", reasonAllocated},
+	{"Service", "spec.clusterIPs", "addresses", reasonAllocated},
+	{"Service", "spec.ports[].nodePort", "a port", reasonAllocated},
 	{"Deployment", "spec.replicas", "left alone", "where the spec says no replicas, the live count is left alone"},
 	{"Deployment", "owned.f:spec.f:replicas", nil, "sent along where the live count is left alone, so that it does not fall to 1"},
 	{"StatefulSet", "spec.replicas", "left alone", "where the spec says no replicas, the live count is left alone"},
 	{"StatefulSet", "owned.f:spec.f:replicas", nil, "sent along where the live count is left alone, so that it does not fall to 1"},
-	{"Deployment", refsPath, bindingOfItsOwn, "of the Secret that tells how to get into a database: each has a password of its own. Other Secrets and ConfigMaps are compared"},
+	{"Deployment", refsPath, hideBindingHash, "of the Secret that tells how to get into a database: each has a password of its own. Other Secrets and ConfigMaps are compared"},
 	{"Deployment", configPath, "a hash", "where that Secret goes into it; that there is one is compared"},
 }
 
@@ -47,8 +47,8 @@ const (
 	configPath = "spec.template.metadata.annotations.apps.holdfast.dev/config"
 )
 
-// bindingOfItsOwn hides what a Deployment knows of the binding of a database.
-func bindingOfItsOwn(refs any) any {
+// hideBindingHash hides what a Deployment knows of the binding of a database.
+func hideBindingHash(refs any) any {
 	var all []map[string]any
 	text, _ := refs.(string)
 	if json.Unmarshal([]byte(text), &all) != nil {
@@ -62,18 +62,18 @@ func bindingOfItsOwn(refs any) any {
 	return all
 }
 
-// isBound says whether something refers to such a Secret.
-func isBound(o *unstructured.Unstructured) bool {
+// refersToBinding says whether something refers to such a Secret.
+func refersToBinding(o *unstructured.Unstructured) bool {
 	return strings.Contains(o.GetAnnotations()["apps.holdfast.dev/refs"], `-binding"`)
 }
 
-// hits counts how often each mask was needed.
-type hits struct {
+// maskHits counts how often each mask was needed.
+type maskHits struct {
 	mu    sync.Mutex
 	count map[int]int
 }
 
-func (h *hits) add(found []int) {
+func (h *maskHits) add(found []int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, i := range found {
@@ -81,24 +81,24 @@ func (h *hits) add(found []int) {
 	}
 }
 
-// form is what makes two children of the same spec alike: the whole object and which
+// normalForm is what makes two children of the same spec alike: the whole object and which
 // fields holdfast owns in it, without what is masked and without names and UIDs.
-type form struct {
+type normalForm struct {
 	text  string
 	masks []int
 }
 
-// newForm is that of a child. counted says that the spec says how many pods it has.
-func newForm(o *unstructured.Unstructured, owner object, counted bool) form {
-	var out form
+// normalize is that of a child. counted says that the spec says how many pods it has.
+func normalize(o *unstructured.Unstructured, owner liveObject, replicasSet bool) normalForm {
+	var out normalForm
 	content := o.DeepCopy().Object
-	content["owned"] = owned(o)
-	for i, m := range mask {
-		if m.kind != "" && m.kind != o.GetKind() || counted && strings.HasSuffix(m.path, "replicas") ||
-			(m.path == refsPath || m.path == configPath) && !isBound(o) {
+	content["owned"] = ownedFields(o)
+	for i, m := range maskRules {
+		if m.kind != "" && m.kind != o.GetKind() || replicasSet && strings.HasSuffix(m.path, "replicas") ||
+			(m.path == refsPath || m.path == configPath) && !refersToBinding(o) {
 			continue
 		}
-		if hide(content, splitPath(m.path), m.with) {
+		if applyMask(content, splitPath(m.path), m.replacement) {
 			out.masks = append(out.masks, i)
 		}
 	}
@@ -111,35 +111,35 @@ func newForm(o *unstructured.Unstructured, owner object, counted bool) form {
 	return out
 }
 
-// forms remembers them: a fresh object is looked at many times.
-type forms struct {
+// formCache remembers them: a fresh object is looked at many times.
+type formCache struct {
 	mu    sync.Mutex
-	known map[formKey]form
+	known map[formKey]normalForm
 }
 
 type formKey struct {
 	uid             types.UID
 	resourceVersion string
-	counted         bool
+	replicasSet     bool
 }
 
-func (f *forms) of(o *unstructured.Unstructured, owner object, counted bool) form {
-	key := formKey{o.GetUID(), o.GetResourceVersion(), counted}
+func (f *formCache) get(o *unstructured.Unstructured, owner liveObject, replicasSet bool) normalForm {
+	key := formKey{o.GetUID(), o.GetResourceVersion(), replicasSet}
 	f.mu.Lock()
 	known, ok := f.known[key]
 	f.mu.Unlock()
 	if ok {
 		return known
 	}
-	known = newForm(o, owner, counted)
+	known = normalize(o, owner, replicasSet)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.known[key] = known
 	return known
 }
 
-// owned are the fields that holdfast owns, in the API server's own notation.
-func owned(o *unstructured.Unstructured) map[string]any {
+// ownedFields are the fields that holdfast owns, in the API server's own notation.
+func ownedFields(o *unstructured.Unstructured) map[string]any {
 	out := map[string]any{}
 	for _, entry := range o.GetManagedFields() {
 		if entry.Manager != "holdfast" || entry.Subresource != "" || entry.FieldsV1 == nil {
@@ -160,64 +160,64 @@ func splitPath(path string) []string {
 	return strings.Split(path, ".")
 }
 
-// hide replaces or removes a field and says whether there was one.
-func hide(in any, path []string, with any) bool {
+// applyMask replaces or removes a field and says whether there was one.
+func applyMask(in any, path []string, replacement any) bool {
 	object, ok := in.(map[string]any)
 	if !ok {
 		return false
 	}
-	name, isList := strings.CutSuffix(path[0], element)
-	value, there := object[name]
+	name, isList := strings.CutSuffix(path[0], listElement)
+	value, exists := object[name]
 	switch {
-	case !there, value == "None": // a Headless Service has no address on purpose
+	case !exists, value == "None": // a Headless Service has no address on purpose
 		return false
 	case isList:
 		found := false
 		list, _ := value.([]any)
 		for _, e := range list {
-			found = hide(e, path[1:], with) || found
+			found = applyMask(e, path[1:], replacement) || found
 		}
 		return found
 	case len(path) > 1:
-		return hide(value, path[1:], with)
-	case with == nil:
+		return applyMask(value, path[1:], replacement)
+	case replacement == nil:
 		delete(object, name)
 	default:
-		if change, ok := with.(func(any) any); ok {
+		if change, ok := replacement.(func(any) any); ok {
 			value = change(value)
 		} else {
-			value = with
+			value = replacement
 		}
 		object[name] = value
 	}
 	return true
 }
 
-// counted are the names of the Deployments and StatefulSets whose count of pods a spec says.
-func counted(name string, spec map[string]any) map[string]bool {
+// workloadsWithReplicas are the names of the Deployments and StatefulSets whose count of pods a spec says.
+func workloadsWithReplicas(name string, spec map[string]any) map[string]bool {
 	out := map[string]bool{}
-	note := func(part any, called any, otherwise string) {
-		holder, _ := part.(map[string]any)
-		if _, says := holder["replicas"]; !says {
+	addIfSet := func(part any, resourceName any, workload string) {
+		fields, _ := part.(map[string]any)
+		if _, isSet := fields["replicas"]; !isSet {
 			return
 		}
-		if given, ok := called.(string); ok {
-			otherwise = strings.ReplaceAll(given, myName, name)
+		if named, ok := resourceName.(string); ok {
+			workload = strings.ReplaceAll(named, namePlaceholder, name)
 		}
-		out[otherwise] = true
+		out[workload] = true
 	}
-	note(spec, nil, name)
+	addIfSet(spec, nil, name)
 	components, _ := spec["components"].([]any)
 	for _, c := range components {
 		component := c.(map[string]any)
 		for _, part := range []string{"service", "stateful"} {
-			note(component[part], component["resourceName"], name+"-"+component["name"].(string))
+			addIfSet(component[part], component["resourceName"], name+"-"+component["name"].(string))
 		}
 	}
 	for _, c := range []string{"front", "identity"} {
-		holder, _ := spec[c].(map[string]any)
-		deployment, _ := holder["deployment"].(map[string]any)
-		note(deployment, deployment["name"], name+"-"+c)
+		fields, _ := spec[c].(map[string]any)
+		deployment, _ := fields["deployment"].(map[string]any)
+		addIfSet(deployment, deployment["name"], name+"-"+c)
 	}
 	out[name+"-db"] = spec["db"] != nil // there is one database, always
 	return out

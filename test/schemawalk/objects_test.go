@@ -12,59 +12,59 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// fresh is an object that was created with a spec and never changed. Many steps end in
+// freshObject is an object that was created with a spec and never changed. Many steps end in
 // the same spec; they share it.
-type fresh struct {
+type freshObject struct {
 	once sync.Once
-	object
+	liveObject
 	err error
 }
 
-// trouble is why it cannot be compared with, or "".
-func (f *fresh) trouble(v *view) string {
+// problem is why it cannot be compared with, or "".
+func (f *freshObject) problem(v *observer) string {
 	if f.err != nil {
 		return "the fresh object: " + f.err.Error()
 	}
-	if trouble := v.ready(f.name, f.generation); trouble != "" {
-		return "the fresh object: " + trouble
+	if problem := v.notReadyReason(f.name, f.generation); problem != "" {
+		return "the fresh object: " + problem
 	}
 	return ""
 }
 
-func (w *walk) freshOf(l leaf, spec map[string]any) *fresh {
-	key := l.kind.name + l.prefix() + text(spec)
+func (w *walk) freshObjectFor(l leaf, spec map[string]any) *freshObject {
+	key := l.kind.name + l.namePrefix() + toJSON(spec)
 	w.mu.Lock()
-	if w.fresh[key] == nil {
-		w.fresh[key] = &fresh{}
+	if w.freshObjects[key] == nil {
+		w.freshObjects[key] = &freshObject{}
 	}
-	f := w.fresh[key]
+	f := w.freshObjects[key]
 	w.mu.Unlock()
-	f.once.Do(func() { f.object, f.err = w.create(l, spec) })
+	f.once.Do(func() { f.liveObject, f.err = w.create(l, spec) })
 	return f
 }
 
-// name is a new one, always of the same length: no name is part of another, and what is
+// newName is a new one, always of the same length: no name is part of another, and what is
 // made of one is shortened alike.
-func (w *walk) name(l leaf) string {
+func (w *walk) newName(l leaf) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.names++
-	return fmt.Sprintf("%s%05d", l.prefix(), w.names)
+	w.nameCount++
+	return fmt.Sprintf("%s%05d", l.namePrefix(), w.nameCount)
 }
 
-// withoutClaims begins the names of the objects whose claims nobody makes.
-const withoutClaims = "bare-"
+// withoutClaimsPrefix begins the names of the objects whose claims nobody makes.
+const withoutClaimsPrefix = "bare-"
 
-func (l leaf) prefix() string {
-	if l.among(unclaimed) != "" {
-		return withoutClaims
+func (l leaf) namePrefix() string {
+	if l.exceptionReason(leavesWithoutClaims) != "" {
+		return withoutClaimsPrefix
 	}
 	return "walk-"
 }
 
-// make is an object with a spec.
-func (w *walk) make(k kind, name string, spec map[string]any) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{"spec": decode(strings.ReplaceAll(text(spec), myName, name))}}
+// newObject is an object with a spec.
+func (w *walk) newObject(k kind, name string, spec map[string]any) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": decodeJSON(strings.ReplaceAll(toJSON(spec), namePlaceholder, name))}}
 	o.SetAPIVersion("apps.holdfast.dev/v1alpha1")
 	o.SetKind(k.name)
 	o.SetNamespace(w.namespace)
@@ -73,31 +73,31 @@ func (w *walk) make(k kind, name string, spec map[string]any) *unstructured.Unst
 }
 
 // create creates an object; a field that the schema does not have is a mistake of ours.
-func (w *walk) create(l leaf, spec map[string]any) (object, error) {
-	return seen(w.client.Resource(ours(l.kind.resource)).Namespace(w.namespace).
-		Create(w.t.Context(), w.make(l.kind, w.name(l), spec), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}))
+func (w *walk) create(l leaf, spec map[string]any) (liveObject, error) {
+	return toLiveObject(w.client.Resource(applicationResource(l.kind.resource)).Namespace(w.namespace).
+		Create(w.t.Context(), w.newObject(l.kind, w.newName(l), spec), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}))
 }
 
 // update replaces the whole spec.
-func (w *walk) update(k kind, o object, spec map[string]any) (object, error) {
-	body, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": w.make(k, o.name, spec).Object["spec"]}})
+func (w *walk) update(k kind, o liveObject, spec map[string]any) (liveObject, error) {
+	body, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": w.newObject(k, o.name, spec).Object["spec"]}})
 	if err != nil {
 		return o, err
 	}
-	return seen(w.client.Resource(ours(k.resource)).Namespace(w.namespace).
+	return toLiveObject(w.client.Resource(applicationResource(k.resource)).Namespace(w.namespace).
 		Patch(w.t.Context(), o.name, types.JSONPatchType, body, metav1.PatchOptions{FieldValidation: metav1.FieldValidationStrict}))
 }
 
-func seen(o *unstructured.Unstructured, err error) (object, error) {
+func toLiveObject(o *unstructured.Unstructured, err error) (liveObject, error) {
 	if err != nil {
-		return object{}, err
+		return liveObject{}, err
 	}
-	return object{o.GetName(), o.GetUID(), o.GetGeneration()}, nil
+	return liveObject{o.GetName(), o.GetUID(), o.GetGeneration()}, nil
 }
 
-// referred makes the ConfigMaps and Secrets that values name: their content is part of
+// createReferencedObjects makes the ConfigMaps and Secrets that values name: their content is part of
 // what pods are made of.
-func (w *walk) referred() {
+func (w *walk) createReferencedObjects() {
 	account := &unstructured.Unstructured{} // without which no pod is admitted
 	account.SetAPIVersion("v1")
 	account.SetKind("ServiceAccount")

@@ -13,24 +13,24 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// enough is the share of the leaves that a full run must walk.
-const enough = 0.95
+// minCoverage is the share of the leaves that a full run must walk.
+const minCoverage = 0.95
 
 // row is one line of the result.
 type row struct {
 	Kind       string `json:"kind"`
 	Leaves     int    `json:"leaves"`
 	Walked     int    `json:"walked"`
-	Refused    int    `json:"refused"` // of those that were walked
-	LeftOut    int    `json:"leftOut"`
+	Rejected   int    `json:"refused"` // of those that were walked
+	Skipped    int    `json:"leftOut"`
 	Mismatches int    `json:"mismatches"`
 }
 
 func (r *row) add(o row) {
 	r.Leaves += o.Leaves
 	r.Walked += o.Walked
-	r.Refused += o.Refused
-	r.LeftOut += o.LeftOut
+	r.Rejected += o.Rejected
+	r.Skipped += o.Skipped
 	r.Mismatches += o.Mismatches
 }
 
@@ -38,82 +38,82 @@ func (r *row) add(o row) {
 type report struct {
 	Rows    []row   `json:"rows"`
 	Seconds float64 `json:"seconds"`
-	// Further are walks beside the leaves.
-	Further []row               `json:"further"`
-	Left    map[string][]string `json:"leftOut"` // leaves by reason
-	Refused map[string][]string `json:"refused"`
-	Special map[string][]string `json:"special"`
-	Whole   []string            `json:"unsetWithWhatHoldsIt"`
-	Never   []string            `json:"cannotBeUnset"`
-	Silent  []string            `json:"changesNoChild"`
-	Masks   []string            `json:"masks"`
+	// ExtraWalks are walks beside the leaves.
+	ExtraWalks      []row               `json:"further"`
+	Skipped         map[string][]string `json:"leftOut"` // leaves by reason
+	Rejected        map[string][]string `json:"refused"`
+	Special         map[string][]string `json:"special"`
+	UnsetWithParent []string            `json:"unsetWithWhatHoldsIt"`
+	NeverUnset      []string            `json:"cannotBeUnset"`
+	NoEffect        []string            `json:"changesNoChild"`
+	Masks           []string            `json:"masks"`
 }
 
 const (
-	jobsAgain = "AppStack, jobs with a schedule"
-	allRings  = "from one way to say it to the other"
+	scheduledJobs   = "AppStack, jobs with a schedule"
+	alternativesRow = "from one way to say it to the other"
 )
 
-func (w *walk) report(results []result, took time.Duration) *report {
-	out := &report{Seconds: took.Seconds(), Left: map[string][]string{}, Refused: map[string][]string{}, Special: map[string][]string{}}
+func (w *walk) newReport(results []result, took time.Duration) *report {
+	out := &report{Seconds: took.Seconds(), Skipped: map[string][]string{}, Rejected: map[string][]string{}, Special: map[string][]string{}}
 	rows := map[string]*row{}
 	for _, r := range results {
 		name := r.kind.name
 		switch {
-		case r.ring:
-			name = allRings
+		case r.isAlternatives:
+			name = alternativesRow
 		case r.scheduled:
-			name = jobsAgain
+			name = scheduledJobs
 		}
 		if rows[name] == nil {
 			rows[name] = &row{Kind: name}
 		}
-		one := row{Leaves: 1, Walked: 1, Mismatches: len(r.mismatches)}
+		counts := row{Leaves: 1, Walked: 1, Mismatches: len(r.mismatches)}
 		switch {
-		case r.leftOut != "":
-			one = row{Leaves: 1, LeftOut: 1}
-			out.Left[r.leftOut] = append(out.Left[r.leftOut], r.title())
-		case r.refused != "":
-			one.Refused = 1
-			out.Refused[r.refused] = append(out.Refused[r.refused], r.title())
+		case r.skipReason != "":
+			counts = row{Leaves: 1, Skipped: 1}
+			out.Skipped[r.skipReason] = append(out.Skipped[r.skipReason], r.title())
+		case r.rejectReason != "":
+			counts.Rejected = 1
+			out.Rejected[r.rejectReason] = append(out.Rejected[r.rejectReason], r.title())
 		}
-		rows[name].add(one)
-		out.note(r)
+		rows[name].add(counts)
+		out.addNotes(r)
 	}
 	for _, name := range sortedKeys(rows) {
-		if name == jobsAgain || name == allRings {
-			out.Further = append(out.Further, *rows[name])
+		if name == scheduledJobs || name == alternativesRow {
+			out.ExtraWalks = append(out.ExtraWalks, *rows[name])
 			continue
 		}
 		out.Rows = append(out.Rows, *rows[name])
 	}
-	for i, m := range mask {
+	for i, m := range maskRules {
 		kind := m.kind
 		if kind == "" {
 			kind = "all kinds"
 		}
-		out.Masks = append(out.Masks, fmt.Sprintf("%s | %s | %d | %s", kind, m.path, w.hits.count[i], m.why))
+		out.Masks = append(out.Masks, fmt.Sprintf("%s | %s | %d | %s", kind, m.path, w.hits.count[i], m.reason))
 	}
 	return out
 }
 
-// note keeps what a reader should know about a walk.
-func (o *report) note(r result) {
-	if r.leftOut != "" || r.refused != "" || r.ring || len(r.mismatches) > 0 {
+// addNotes keeps what a reader should know about a walk.
+func (o *report) addNotes(r result) {
+	if r.skipReason != "" || r.rejectReason != "" || r.isAlternatives || len(r.mismatches) > 0 {
 		return
 	}
-	if why := cmp.Or(r.among(anew), r.among(unclaimed)); why != "" {
-		o.Special[why] = append(o.Special[why], r.title())
+	if reason := cmp.Or(r.exceptionReason(recreatedLeaves), r.exceptionReason(leavesWithoutClaims)); reason != "" {
+		o.Special[reason] = append(o.Special[reason], r.title())
 	}
 	switch r.removed {
 	case r.name():
 	case "":
-		o.Never = append(o.Never, r.title())
+		o.NeverUnset = append(o.NeverUnset, r.title())
 	default:
-		o.Whole = append(o.Whole, r.title()+", with "+r.removed)
+		o.UnsetWithParent = append(o.UnsetWithParent, r.title()+", with "+r.removed)
 	}
-	if r.silent {
-		o.Silent = append(o.Silent, fmt.Sprintf("`%s`: %s", r.title(), r.among(quiet)))
+	if r.noEffect {
+		o.NoEffect = append(o.NoEffect, fmt.Sprintf("`%s`: %s", r.title(), r.exceptionReason(leavesWithoutEffect)))
 	}
 }
 
@@ -125,12 +125,12 @@ func (o *report) total() row {
 	return all
 }
 
-// complete fails a full run that leaves too much out, or hides what need not be hidden.
-func (w *walk) complete(r *report) {
-	if t := r.total(); float64(t.Walked) < enough*float64(t.Leaves) {
-		w.t.Errorf("%d of %d leaves were walked, which is less than %.0f %%", t.Walked, t.Leaves, 100*enough)
+// checkCoverage fails a full run that leaves too much out, or hides what need not be hidden.
+func (w *walk) checkCoverage(r *report) {
+	if t := r.total(); float64(t.Walked) < minCoverage*float64(t.Leaves) {
+		w.t.Errorf("%d of %d leaves were walked, which is less than %.0f %%", t.Walked, t.Leaves, 100*minCoverage)
 	}
-	for i, m := range mask {
+	for i, m := range maskRules {
 		if w.hits.count[i] == 0 {
 			w.t.Errorf("nothing needs the mask of %s %s: remove it", m.kind, m.path)
 		}
@@ -139,15 +139,15 @@ func (w *walk) complete(r *report) {
 
 // publish prints the result and, if asked to, writes it down.
 func (w *walk) publish(results []result, took time.Duration) {
-	r := w.report(results, took)
+	r := w.newReport(results, took)
 	fmt.Print("\n", r.text(), "\n")
-	if *all && *only == "" {
-		w.complete(r)
+	if *allLeaves && *pathFilter == "" {
+		w.checkCoverage(r)
 	}
-	if !*reports {
+	if !*writeReports {
 		return
 	}
-	root, err := operator.Root()
+	root, err := operator.RepoRoot()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -184,25 +184,25 @@ func (o *report) text() string {
 	table := func(first string, rows []row) {
 		fmt.Fprintf(&b, "| %s | all | walked | of them refused | left out | mismatches |\n| --- | ---: | ---: | ---: | ---: | ---: |\n", first)
 		for _, r := range rows {
-			fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d |\n", r.Kind, r.Leaves, r.Walked, r.Refused, r.LeftOut, r.Mismatches)
+			fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d |\n", r.Kind, r.Leaves, r.Walked, r.Rejected, r.Skipped, r.Mismatches)
 		}
 	}
 	t := o.total()
 	table("leaves of", append(slices.Clone(o.Rows), t))
 	fmt.Fprintf(&b, "\n%.1f %% of the leaves, in %.0f s.\n\nWalks beside them:\n\n", 100*float64(t.Walked)/float64(max(t.Leaves, 1)), o.Seconds)
-	table("walk", o.Further)
+	table("walk", o.ExtraWalks)
 	list := func(title string, lines []string) {
 		fmt.Fprintf(&b, "\n## %s\n\n", title)
 		for _, line := range lines {
 			fmt.Fprintf(&b, "- %s\n", line)
 		}
 	}
-	list("Left out", append(reasons(o.Left), "the value Headless of service.type: a Service cannot become Headless or stop being it, which the schema says"))
-	list("Refused, said so, and nothing of it stays", reasons(o.Refused))
-	list("Walked in a way of their own", reasons(o.Special))
-	list("Set and changed, not unset, because it is required", quoted(o.Never))
-	list("No value changes a child", o.Silent)
-	fmt.Fprintf(&b, "\n%d further walks are of leaves that are required where they are; to unset them, what holds them goes (out/schema-walk.json lists them).\n", len(o.Whole))
+	list("Left out", append(linesByReason(o.Skipped), "the value Headless of service.type: a Service cannot become Headless or stop being it, which the schema says"))
+	list("Refused, said so, and nothing of it stays", linesByReason(o.Rejected))
+	list("Walked in a way of their own", linesByReason(o.Special))
+	list("Set and changed, not unset, because it is required", quoted(o.NeverUnset))
+	list("No value changes a child", o.NoEffect)
+	fmt.Fprintf(&b, "\n%d further walks are of leaves that are required where they are; to unset them, what holds them goes (out/schema-walk.json lists them).\n", len(o.UnsetWithParent))
 	b.WriteString("\n## What is not compared\n\n| kind | field | seen | why |\n| --- | --- | ---: | --- |\n")
 	for _, m := range o.Masks {
 		fmt.Fprintf(&b, "| %s |\n", m)
@@ -211,12 +211,12 @@ func (o *report) text() string {
 	return b.String()
 }
 
-// reasons are leaves with the reason for each.
-func reasons(by map[string][]string) []string {
+// linesByReason are leaves with the reason for each.
+func linesByReason(by map[string][]string) []string {
 	var out []string
-	for _, why := range sortedKeys(by) {
-		for _, title := range by[why] {
-			out = append(out, fmt.Sprintf("`%s`: %s", title, why))
+	for _, reason := range sortedKeys(by) {
+		for _, title := range by[reason] {
+			out = append(out, fmt.Sprintf("`%s`: %s", title, reason))
 		}
 	}
 	return out

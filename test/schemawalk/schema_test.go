@@ -13,21 +13,21 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// element is the step of a path into the walked element of a list.
-const element = "[]"
+// listElement is the step of a path into the walked element of a list.
+const listElement = "[]"
 
-type node = apiextensionsv1.JSONSchemaProps
+type schemaNode = apiextensionsv1.JSONSchemaProps
 
 // kind is one of the kinds whose schema is walked.
 type kind struct {
 	name, resource string
-	spec           *node
+	spec           *schemaNode
 }
 
 // readKinds reads the schemas from the manifests that users apply.
 func readKinds(t *testing.T) []kind {
 	t.Helper()
-	root, err := operator.Root()
+	root, err := operator.RepoRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func readKinds(t *testing.T) []kind {
 type leaf struct {
 	kind kind
 	path []string
-	node *node
+	node *schemaNode
 	// scheduled walks a field of a job in one that runs again and again, whose children are
 	// others. The schema has it only once, so it does not count as another leaf.
 	scheduled bool
@@ -59,12 +59,12 @@ type leaf struct {
 
 // name is the path as people write it.
 func (l leaf) name() string {
-	return strings.ReplaceAll(strings.Join(append([]string{"spec"}, l.path...), "."), "."+element, element)
+	return strings.ReplaceAll(strings.Join(append([]string{"spec"}, l.path...), "."), "."+listElement, listElement)
 }
 
-// holder is the way to the part of a spec that a leaf is in: that of a component of a stack,
+// componentPath is the way to the part of a spec that a leaf is in: that of a component of a stack,
 // or of a CloudManager. The spec of an AppService is such a part itself.
-func (l leaf) holder() []string {
+func (l leaf) componentPath() []string {
 	switch {
 	case l.kind.name == "AppStack" && len(l.path) > 2 && slices.Contains([]string{"service", "stateful", "job", "database"}, l.path[2]):
 		return l.path[:3]
@@ -74,54 +74,54 @@ func (l leaf) holder() []string {
 	return nil
 }
 
-// part is the name of what holds a leaf. Beside a leaf that is in none there is a service.
-func (l leaf) part() string {
-	if holder := l.holder(); holder != nil {
-		return holder[len(holder)-1]
+// componentType is the name of what holds a leaf. Beside a leaf that is in none there is a service.
+func (l leaf) componentType() string {
+	if path := l.componentPath(); path != nil {
+		return path[len(path)-1]
 	}
 	return "service"
 }
 
-// within is the path below the part, which all parts and AppService share.
-func (l leaf) within() string {
-	return strings.ReplaceAll(strings.Join(l.path[len(l.holder()):], "."), "."+element, element)
+// relativePath is the path below the part, which all parts and AppService share.
+func (l leaf) relativePath() string {
+	return strings.ReplaceAll(strings.Join(l.path[len(l.componentPath()):], "."), "."+listElement, listElement)
 }
 
 // leaves are all leaves of a kind, in a fixed order. A list of objects is entered; a map
 // and a list of plain values are one leaf.
 func (k kind) leaves() []leaf {
 	var out []leaf
-	var enter func(path []string, n *node)
-	enter = func(path []string, n *node) {
+	var visit func(path []string, n *schemaNode)
+	visit = func(path []string, n *schemaNode) {
 		path = slices.Clip(path)
 		switch {
 		case len(n.Properties) > 0:
 			for _, name := range sortedKeys(n.Properties) {
 				child := n.Properties[name]
-				enter(append(path, name), &child)
+				visit(append(path, name), &child)
 			}
 		case n.Type == "array" && len(n.Items.Schema.Properties) > 0:
-			enter(append(path, element), n.Items.Schema)
+			visit(append(path, listElement), n.Items.Schema)
 		default:
 			out = append(out, leaf{kind: k, path: path, node: n})
 		}
 	}
-	enter(nil, k.spec)
+	visit(nil, k.spec)
 	return out
 }
 
-// below is the schema one step further down.
-func below(n *node, step string) *node {
-	if step == element {
+// childSchema is the schema one step further down.
+func childSchema(n *schemaNode, step string) *schemaNode {
+	if step == listElement {
 		return n.Items.Schema
 	}
 	child := n.Properties[step]
 	return &child
 }
 
-// required are the fields that an object cannot do without. The name in a reference is one
+// requiredFields are the fields that an object cannot do without. The name in a reference is one
 // of them: its default is a name that nothing has.
-func required(n *node) []string {
+func requiredFields(n *schemaNode) []string {
 	if name, ok := n.Properties["name"]; ok && name.Default != nil && string(name.Default.Raw) == `""` {
 		return append(slices.Clone(n.Required), "name")
 	}

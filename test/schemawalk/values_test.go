@@ -10,16 +10,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// myName stands for the name of the object in a value: what becomes the name of a child
+// namePlaceholder stands for the name of the object in a value: what becomes the name of a child
 // must be another one for every object.
-const myName = "MYNAME"
+const namePlaceholder = "MYNAME"
 
-// hint says what the schema cannot: two values of a field that mean something to
+// valueHint says what the schema cannot: two values of a field that mean something to
 // Kubernetes, as YAML. A field with one legal value has the same twice.
-type hint struct{ path, a, b string }
+type valueHint struct{ path, a, b string }
 
-// hints are searched from the top, by the end of the path within a component.
-var hints = []hint{
+// valueHints are searched from the top, by the end of the path within a component.
+var valueHints = []valueHint{
 	{`autoscaling\.minReplicas`, "2", "3"},
 	{`autoscaling\.maxReplicas`, "5", "6"},
 	{`config\.files\[\]\.path`, "/etc/app/alpha", "/etc/app/beta"},
@@ -84,46 +84,46 @@ var hints = []hint{
 	{`storage(\[\])?\.className|storage\.class`, "standard", "local-path"},
 	{`accessModes?`, "ReadWriteOncePod", "ReadWriteMany"}, // not the default
 	{`credentials\[\]\.env`, "ALPHA", "BETA"},
-	{`resourceName|deployment\.name`, myName + "-alpha", myName + "-beta"},
+	{`resourceName|deployment\.name`, namePlaceholder + "-alpha", namePlaceholder + "-beta"},
 	{`dependsOn`, "[other]", "[third]"},
 	{`bindings\[\]\.component`, "other", "third"},
 	{`imagePullPolicy`, "Always", "Never"},
 }
 
-var compiled = func() []*regexp.Regexp {
+var hintPatterns = func() []*regexp.Regexp {
 	var out []*regexp.Regexp
-	for _, h := range hints {
+	for _, h := range valueHints {
 		out = append(out, regexp.MustCompile("("+h.path+")$"))
 	}
 	return out
 }()
 
-// values are the two that a field is given. Those that no hint names come from the schema.
-func values(path string, n *node) (a, b any) {
-	for i, h := range hints {
-		if compiled[i].MatchString(path) {
-			return parse(h.a), parse(h.b)
+// valuesFor are the two that a field is given. Those that no hint names come from the schema.
+func valuesFor(path string, n *schemaNode) (a, b any) {
+	for i, h := range valueHints {
+		if hintPatterns[i].MatchString(path) {
+			return parseYAML(h.a), parseYAML(h.b)
 		}
 	}
-	return generated(n)
+	return valuesFromSchema(n)
 }
 
-func generated(n *node) (a, b any) {
+func valuesFromSchema(n *schemaNode) (a, b any) {
 	switch {
 	case n.XIntOrString && n.Pattern != "": // a quantity
 		return "1Gi", "2Gi"
 	case n.XIntOrString:
 		return int64(1), "30%"
 	case len(n.Enum) > 0:
-		return parse(string(n.Enum[0].Raw)), parse(string(n.Enum[min(1, len(n.Enum)-1)].Raw))
+		return parseYAML(string(n.Enum[0].Raw)), parseYAML(string(n.Enum[min(1, len(n.Enum)-1)].Raw))
 	case n.Type == "boolean":
 		return true, false
 	case n.Type == "integer":
-		least := 1.0
+		minimum := 1.0
 		if n.Minimum != nil {
-			least = math.Max(least, *n.Minimum)
+			minimum = math.Max(minimum, *n.Minimum)
 		}
-		return int64(least), int64(least) + 1
+		return int64(minimum), int64(minimum) + 1
 	case n.Type == "array":
 		return []any{"alpha"}, []any{"beta", "gamma"}
 	case n.Type == "object":
@@ -132,27 +132,27 @@ func generated(n *node) (a, b any) {
 	return "alpha", "beta"
 }
 
-// parse reads YAML.
-func parse(text string) any {
+// parseYAML reads YAML.
+func parseYAML(text string) any {
 	content, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
 		panic(fmt.Sprintf("%s: %v", text, err))
 	}
-	return decode(string(content))
+	return decodeJSON(string(content))
 }
 
-// decode reads JSON as the API server does: whole numbers are whole.
-func decode(text string) any {
+// decodeJSON reads JSON as the API server does: whole numbers are whole.
+func decodeJSON(text string) any {
 	var out any
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
 	if err := decoder.Decode(&out); err != nil {
 		panic(fmt.Sprintf("%s: %v", text, err))
 	}
-	return whole(out)
+	return convertNumbers(out)
 }
 
-func whole(v any) any {
+func convertNumbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
 		n, err := v.Int64()
@@ -162,11 +162,11 @@ func whole(v any) any {
 		return n
 	case map[string]any:
 		for k := range v {
-			v[k] = whole(v[k])
+			v[k] = convertNumbers(v[k])
 		}
 	case []any:
 		for i := range v {
-			v[i] = whole(v[i])
+			v[i] = convertNumbers(v[i])
 		}
 	}
 	return v

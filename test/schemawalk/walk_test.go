@@ -33,29 +33,29 @@ import (
 
 // Without flags a sample is walked, as one test among others; make schema-walk walks all.
 var (
-	all     = flag.Bool("all", os.Getenv("HOLDFAST_LONG") != "", "walk every leaf")
-	every   = flag.Int("every", 18, "walk each n-th leaf")
-	seed    = flag.Int("seed", 1, "which of them is the first")
-	only    = flag.String("only", "", "walk the leaves whose path has this in it")
-	abreast = flag.Int("abreast", 16, "leaves that are walked at the same time")
-	reports = flag.Bool("report", false, "write out/schema-walk.json and docs/reports/schema-walk.md")
+	allLeaves    = flag.Bool("all", os.Getenv("HOLDFAST_LONG") != "", "walk every leaf")
+	sampleEvery  = flag.Int("every", 18, "walk each n-th leaf")
+	sampleOffset = flag.Int("seed", 1, "which of them is the first")
+	pathFilter   = flag.String("only", "", "walk the leaves whose path has this in it")
+	parallelism  = flag.Int("abreast", 16, "leaves that are walked at the same time")
+	writeReports = flag.Bool("report", false, "write out/schema-walk.json and docs/reports/schema-walk.md")
 )
 
-// patience is how long a step may take, as in the stories. With sixteen leaves abreast on a
+// stepTimeout is how long a step may take, as in the stories. With sixteen leaves abreast on a
 // machine that others use, a volume took more than twenty seconds.
-const patience = time.Minute
+const stepTimeout = time.Minute
 
 func TestEveryFieldSetChangedUnset(t *testing.T) {
-	begun := time.Now()
+	startedAt := time.Now()
 	w := newWalk(t)
-	chosen := w.choose()
-	results := make([]result, len(chosen))
+	selected := w.selectWalks()
+	results := make([]result, len(selected))
 	var running sync.WaitGroup
-	turns := make(chan struct{}, *abreast)
-	for i, step := range chosen {
-		turns <- struct{}{}
+	slots := make(chan struct{}, *parallelism)
+	for i, step := range selected {
+		slots <- struct{}{}
 		running.Go(func() {
-			defer func() { <-turns }()
+			defer func() { <-slots }()
 			results[i] = step()
 		})
 	}
@@ -65,7 +65,7 @@ func TestEveryFieldSetChangedUnset(t *testing.T) {
 			t.Errorf("%s: %s", r.title(), m)
 		}
 	}
-	w.publish(results, time.Since(begun))
+	w.publish(results, time.Since(startedAt))
 }
 
 // walk is one run over the leaves.
@@ -74,30 +74,30 @@ type walk struct {
 	kinds     []kind
 	client    dynamic.Interface
 	namespace string
-	view      *view
-	hits      *hits
-	forms     *forms
+	observer  *observer
+	hits      *maskHits
+	forms     *formCache
 
-	mu    sync.Mutex
-	names int
-	fresh map[string]*fresh
+	mu           sync.Mutex
+	nameCount    int
+	freshObjects map[string]*freshObject
 }
 
 func newWalk(t *testing.T) *walk {
 	t.Helper()
 	plane := testutil.ControlPlane(t, controlplane.Options{NoControllerManager: true})
 	operator.Install(t, plane)
-	if _, err := plane.InstallCRDs(gatewayapi.CRDs(t)); err != nil {
+	if _, err := plane.InstallCRDs(gatewayapi.HTTPRouteCRD(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := volsim.Start(t.Context(), plane.Config); err != nil {
 		t.Fatal(err)
 	}
-	_, toThem, err := sqlsim.Play(t.Context(), plane.Config)
+	_, databaseEnv, err := sqlsim.Start(t.Context(), plane.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	operator.Start(t, plane, operator.Options{Fast: true, Env: []string{toThem}})
+	operator.Start(t, plane, operator.Options{NoRace: true, Env: []string{databaseEnv}})
 	cfg := rest.CopyConfig(plane.Config)
 	cfg.QPS = -1
 	client, err := dynamic.NewForConfig(cfg)
@@ -105,35 +105,35 @@ func newWalk(t *testing.T) *walk {
 		t.Fatal(err)
 	}
 	w := &walk{t: t, kinds: readKinds(t), client: client, namespace: testutil.Namespace(t, plane.Config),
-		hits: &hits{count: map[int]int{}}, forms: &forms{known: map[formKey]form{}}, fresh: map[string]*fresh{}}
-	w.referred()
-	w.view = watch(t, client, w.namespace, w.kinds)
+		hits: &maskHits{count: map[int]int{}}, forms: &formCache{known: map[formKey]normalForm{}}, freshObjects: map[string]*freshObject{}}
+	w.createReferencedObjects()
+	w.observer = startObserver(t, client, w.namespace, w.kinds)
 	return w
 }
 
-// choose are the walks of this run. Leaves of jobs are walked a second time in a job with
+// selectWalks are the walks of this run. Leaves of jobs are walked a second time in a job with
 // a schedule.
-func (w *walk) choose() []func() result {
+func (w *walk) selectWalks() []func() result {
 	var out []func() result
 	n := 0
 	add := func(name string, step func() result) {
 		n++
-		if strings.Contains(name, *only) && (*all || *only != "" || n%*every == *seed%*every) {
+		if strings.Contains(name, *pathFilter) && (*allLeaves || *pathFilter != "" || n%*sampleEvery == *sampleOffset%*sampleEvery) {
 			out = append(out, step)
 		}
 	}
 	for _, k := range w.kinds {
 		for _, l := range k.leaves() {
-			add(l.name(), func() result { return w.walk(l) })
-			if l.part() == "job" && l.within() != "schedule" {
-				again := l
-				again.scheduled = true
-				add(l.name(), func() result { return w.walk(again) })
+			add(l.name(), func() result { return w.walkLeaf(l) })
+			if l.componentType() == "job" && l.relativePath() != "schedule" {
+				scheduled := l
+				scheduled.scheduled = true
+				add(l.name(), func() result { return w.walkLeaf(scheduled) })
 			}
 		}
-		for _, r := range rings {
-			for _, l := range r.turns(k) {
-				add(r.name, func() result { return w.turn(l, r) })
+		for _, r := range alternativeSets {
+			for _, l := range r.leavesIn(k) {
+				add(r.name, func() result { return w.walkAlternatives(l, r) })
 			}
 		}
 	}
@@ -143,18 +143,18 @@ func (w *walk) choose() []func() result {
 // result is what became of a leaf.
 type result struct {
 	leaf
-	ring       bool // not a leaf
-	leftOut    string
-	refused    string // why nobody can set it
-	removed    string // what was unset with it, "" if it cannot be unset
-	silent     bool   // no value of it changes a child
-	mismatches []string
+	isAlternatives bool // not a leaf
+	skipReason     string
+	rejectReason   string // why nobody can set it
+	removed        string // what was unset with it, "" if it cannot be unset
+	noEffect       bool   // no value of it changes a child
+	mismatches     []string
 }
 
 func (r result) title() string {
 	title := r.kind.name + " " + r.name()
-	if r.ring {
-		title = fmt.Sprintf("%s, %s of %s", r.kind.name, r.path[len(r.path)-1], r.part())
+	if r.isAlternatives {
+		title = fmt.Sprintf("%s, %s of %s", r.kind.name, r.path[len(r.path)-1], r.componentType())
 	}
 	if r.scheduled {
 		title += " (with a schedule)"
@@ -162,114 +162,114 @@ func (r result) title() string {
 	return title
 }
 
-// walk sets, changes and unsets one leaf.
-func (w *walk) walk(l leaf) result {
-	r := result{leaf: l, leftOut: l.among(left), refused: l.among(refused)}
+// walkLeaf sets, changes and unsets one leaf.
+func (w *walk) walkLeaf(l leaf) result {
+	r := result{leaf: l, skipReason: l.exceptionReason(skippedLeaves), rejectReason: l.exceptionReason(rejectedLeaves)}
 	switch {
-	case r.leftOut != "":
+	case r.skipReason != "":
 		return r
-	case r.refused != "":
-		r.mismatches = w.refuse(l)
+	case r.rejectReason != "":
+		r.mismatches = w.walkRejected(l)
 		return r
 	}
-	live, begin, err := w.begin(l, &r)
+	live, initialSpec, err := w.createWithout(l, &r)
 	if err != nil {
 		r.mismatches = append(r.mismatches, fmt.Sprintf("created: %v", err))
 		return r
 	}
-	forms := []string{w.settled(l, live, begin, &r, "created")}
-	for _, step := range l.steps(begin) {
+	states := []string{w.waitSettled(l, live, initialSpec, &r, "created")}
+	for _, step := range l.steps(initialSpec) {
 		if step.name == "unset" && r.removed == "" {
 			continue // required: there is no way without it
 		}
 		if live, err = w.update(l.kind, live, step.spec); err != nil {
-			r.mismatches = append(r.mismatches, fmt.Sprintf("%s to %s: %v", step.name, text(step.spec), err))
+			r.mismatches = append(r.mismatches, fmt.Sprintf("%s to %s: %v", step.name, toJSON(step.spec), err))
 			return r
 		}
-		forms = append(forms, w.settled(l, live, step.spec, &r, step.name))
+		states = append(states, w.waitSettled(l, live, step.spec, &r, step.name))
 	}
-	if r.silent = len(r.mismatches) == 0 && len(slices.Compact(forms)) == 1; r.silent && l.among(quiet) == "" {
+	if r.noEffect = len(r.mismatches) == 0 && len(slices.Compact(states)) == 1; r.noEffect && l.exceptionReason(leavesWithoutEffect) == "" {
 		r.mismatches = append(r.mismatches, "neither value changes a child, so nothing was shown; choose others in hints")
 	}
 	return r
 }
 
-// step is what is done to a leaf.
-type step struct {
+// walkStep is what is done to a leaf.
+type walkStep struct {
 	name string
 	spec map[string]any
 }
 
-func (l leaf) steps(begin map[string]any) []step {
-	a, b := l.values()
-	out := []step{{"set", l.with(a)}, {"changed", l.with(b)}, {"unset", begin}}
-	if l.among(anew) != "" {
+func (l leaf) steps(initialSpec map[string]any) []walkStep {
+	a, b := l.twoValues()
+	out := []walkStep{{"set", l.specWith(a)}, {"changed", l.specWith(b)}, {"unset", initialSpec}}
+	if l.exceptionReason(recreatedLeaves) != "" {
 		out = slices.Insert(out, 1, out[2])
 	}
 	return out
 }
 
-// begin creates the object of a leaf without the leaf, or as near to that as the API server
+// createWithout creates the object of a leaf without the leaf, or as near to that as the API server
 // accepts.
-func (w *walk) begin(l leaf, r *result) (live object, spec map[string]any, err error) {
-	for _, lack := range l.without() {
-		if live, err = w.create(l, lack.spec); err == nil {
-			r.removed = lack.removed
-			return live, lack.spec, nil
+func (w *walk) createWithout(l leaf, r *result) (live liveObject, spec map[string]any, err error) {
+	for _, candidate := range l.specsWithout() {
+		if live, err = w.create(l, candidate.spec); err == nil {
+			r.removed = candidate.removed
+			return live, candidate.spec, nil
 		}
 		if !apierrors.IsInvalid(err) {
 			return live, nil, err
 		}
 	}
-	live, err = w.create(l, l.start())
-	return live, l.start(), err
+	live, err = w.create(l, l.baseSpec())
+	return live, l.baseSpec(), err
 }
 
-// settled waits until an object has the children of a fresh one with the same spec, and
+// waitSettled waits until an object has the children of a fresh one with the same spec, and
 // returns their form.
-func (w *walk) settled(l leaf, live object, spec map[string]any, r *result, step string) string {
-	like := w.freshOf(l, awake(spec))
-	until := time.Now().Add(patience)
+func (w *walk) waitSettled(l leaf, live liveObject, spec map[string]any, r *result, step string) string {
+	reference := w.freshObjectFor(l, withoutSuspend(spec))
+	deadline := time.Now().Add(stepTimeout)
 	for {
-		trouble := w.view.ready(live.name, live.generation)
-		if trouble == "" {
-			trouble = like.trouble(w.view)
+		problem := w.observer.notReadyReason(live.name, live.generation)
+		if problem == "" {
+			problem = reference.problem(w.observer)
 		}
 		var got, want string
-		if trouble == "" {
-			var found []int
-			got, found = w.form(live, spec)
-			if want, _ = w.form(like.object, spec); got == want {
-				w.hits.add(found)
+		if problem == "" {
+			var usedMasks []int
+			got, usedMasks = w.childrenText(live, spec)
+			if want, _ = w.childrenText(reference.liveObject, spec); got == want {
+				w.hits.add(usedMasks)
 				return got
 			}
 		}
-		if time.Now().After(until) {
-			if trouble == "" {
-				trouble = "children differ from those of a fresh object (-fresh +this):\n" + cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n"))
+		if time.Now().After(deadline) {
+			if problem == "" {
+				problem = "children differ from those of a fresh object (-fresh +this):\n" + cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n"))
 			}
-			r.mismatches = append(r.mismatches, fmt.Sprintf("%s: %s", step, trouble))
+			r.mismatches = append(r.mismatches, fmt.Sprintf("%s: %s", step, problem))
 			return got
 		}
 		time.Sleep(15 * time.Millisecond)
 	}
 }
 
-// form is all children of an object in a form that can be compared, and which masks that
+// childrenText is all children of an object in a form that can be compared, and which masks that
 // took.
-func (w *walk) form(o object, spec map[string]any) (_ string, found []int) {
+func (w *walk) childrenText(o liveObject, spec map[string]any) (_ string, usedMasks []int) {
 	var b strings.Builder
-	counts := counted(o.name, spec)
-	for _, child := range w.view.children(o.uid) {
-		one := w.forms.of(child, o, counts[child.GetName()])
-		b.WriteString(one.text + "\n")
-		found = append(found, one.masks...)
+	replicasSet := workloadsWithReplicas(o.name, spec)
+	for _, child := range w.observer.children(o.uid) {
+		normalized := w.forms.get(child, o, replicasSet[child.GetName()])
+		b.WriteString(normalized.text + "\n")
+		usedMasks = append(usedMasks, normalized.masks...)
 	}
-	return b.String(), found
+	return b.String(), usedMasks
 }
 
-// object is an object of ours.
-type object struct {
+// liveObject is an object of ours.
+type liveObject struct {
 	name       string
 	uid        types.UID
 	generation int64

@@ -36,7 +36,7 @@ func run(ctx context.Context, command []string) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, plane.Stop()) }()
-	root, err := operator.Root()
+	root, err := operator.RepoRoot()
 	if err != nil {
 		return 1, err
 	}

@@ -12,64 +12,64 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/center/registry"
+	"github.com/holdfast-dev/holdfast/internal/center/informers"
 )
 
-func typed(gv schema.GroupVersion, kind, resource string) registry.Kind {
-	return registry.Kind{GroupVersionKind: gv.WithKind(kind), Resource: resource, Form: registry.Typed}
+func typedKind(gv schema.GroupVersion, kind, resource string) informers.Kind {
+	return informers.Kind{GroupVersionKind: gv.WithKind(kind), Resource: resource, ReadMode: informers.Typed}
 }
 
-func global(gv schema.GroupVersion, kind, resource string) registry.Kind {
-	k := typed(gv, kind, resource)
-	k.Global = true
+func typedClusterKind(gv schema.GroupVersion, kind, resource string) informers.Kind {
+	k := typedKind(gv, kind, resource)
+	k.ClusterScoped = true
 	return k
 }
 
-// Kinds that are always followed: what applications are made of, and what these depend on.
-func Kinds() []registry.Kind {
-	events := typed(corev1.SchemeGroupVersion, "Event", "events")
-	events.Fields = "type=Warning" // what goes well needs no words
-	return []registry.Kind{
-		typed(appsapi.GroupVersion, "AppStack", "appstacks"),
-		typed(appsapi.GroupVersion, "AppService", "appservices"),
-		typed(appsapi.GroupVersion, "CloudManager", "cloudmanagers"),
-		typed(appsv1.SchemeGroupVersion, "Deployment", "deployments"),
-		typed(appsv1.SchemeGroupVersion, "StatefulSet", "statefulsets"),
-		typed(appsv1.SchemeGroupVersion, "DaemonSet", "daemonsets"),
-		typed(appsv1.SchemeGroupVersion, "ReplicaSet", "replicasets"),
-		typed(batchv1.SchemeGroupVersion, "Job", "jobs"),
-		typed(batchv1.SchemeGroupVersion, "CronJob", "cronjobs"),
-		typed(corev1.SchemeGroupVersion, "Pod", "pods"),
-		typed(corev1.SchemeGroupVersion, "Service", "services"),
-		typed(corev1.SchemeGroupVersion, "PersistentVolumeClaim", "persistentvolumeclaims"),
-		typed(discoveryv1.SchemeGroupVersion, "EndpointSlice", "endpointslices"),
-		typed(networkingv1.SchemeGroupVersion, "Ingress", "ingresses"),
-		typed(autoscalingv2.SchemeGroupVersion, "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
-		typed(policyv1.SchemeGroupVersion, "PodDisruptionBudget", "poddisruptionbudgets"),
+// DefaultKinds that are always followed: what applications are made of, and what these depend on.
+func DefaultKinds() []informers.Kind {
+	events := typedKind(corev1.SchemeGroupVersion, "Event", "events")
+	events.FieldSelector = "type=Warning" // what goes well needs no words
+	return []informers.Kind{
+		typedKind(appsapi.GroupVersion, "AppStack", "appstacks"),
+		typedKind(appsapi.GroupVersion, "AppService", "appservices"),
+		typedKind(appsapi.GroupVersion, "CloudManager", "cloudmanagers"),
+		typedKind(appsv1.SchemeGroupVersion, "Deployment", "deployments"),
+		typedKind(appsv1.SchemeGroupVersion, "StatefulSet", "statefulsets"),
+		typedKind(appsv1.SchemeGroupVersion, "DaemonSet", "daemonsets"),
+		typedKind(appsv1.SchemeGroupVersion, "ReplicaSet", "replicasets"),
+		typedKind(batchv1.SchemeGroupVersion, "Job", "jobs"),
+		typedKind(batchv1.SchemeGroupVersion, "CronJob", "cronjobs"),
+		typedKind(corev1.SchemeGroupVersion, "Pod", "pods"),
+		typedKind(corev1.SchemeGroupVersion, "Service", "services"),
+		typedKind(corev1.SchemeGroupVersion, "PersistentVolumeClaim", "persistentvolumeclaims"),
+		typedKind(discoveryv1.SchemeGroupVersion, "EndpointSlice", "endpointslices"),
+		typedKind(networkingv1.SchemeGroupVersion, "Ingress", "ingresses"),
+		typedKind(autoscalingv2.SchemeGroupVersion, "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
+		typedKind(policyv1.SchemeGroupVersion, "PodDisruptionBudget", "poddisruptionbudgets"),
 		events,
-		global(corev1.SchemeGroupVersion, "Node", "nodes"),
-		global(corev1.SchemeGroupVersion, "PersistentVolume", "persistentvolumes"),
-		global(storagev1.SchemeGroupVersion, "StorageClass", "storageclasses"),
-		global(networkingv1.SchemeGroupVersion, "IngressClass", "ingressclasses"),
+		typedClusterKind(corev1.SchemeGroupVersion, "Node", "nodes"),
+		typedClusterKind(corev1.SchemeGroupVersion, "PersistentVolume", "persistentvolumes"),
+		typedClusterKind(storagev1.SchemeGroupVersion, "StorageClass", "storageclasses"),
+		typedClusterKind(networkingv1.SchemeGroupVersion, "IngressClass", "ingressclasses"),
 	}
 }
 
-// ConfigMaps are followed where there are applications, and without what is in them: a cluster
+// ConfigMapKind are followed where there are applications, and without what is in them: a cluster
 // may have very many.
-func ConfigMaps() registry.Kind {
-	return registry.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Resource: "configmaps", Form: registry.Named}
+func ConfigMapKind() informers.Kind {
+	return informers.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Resource: "configmaps", ReadMode: informers.MetadataOnly}
 }
 
-// Custom says whether a kind that is defined in the cluster is worth following: ours are anyway.
-func Custom(k registry.Kind) bool { return k.Group != appsapi.GroupVersion.Group }
+// IsThirdParty says whether a kind that is defined in the cluster is worth following: ours are anyway.
+func IsThirdParty(k informers.Kind) bool { return k.Group != appsapi.GroupVersion.Group }
 
 // kinds by their names.
 var (
-	kindNode   = schema.GroupKind{Kind: "Node"}
-	kindClaim  = schema.GroupKind{Kind: "PersistentVolumeClaim"}
-	kindVolume = schema.GroupKind{Kind: "PersistentVolume"}
-	kindMap    = schema.GroupKind{Kind: "ConfigMap"}
-	kindSvc    = schema.GroupKind{Kind: "Service"}
-	kindClass  = schema.GroupKind{Group: storagev1.GroupName, Kind: "StorageClass"}
-	kindIngCl  = schema.GroupKind{Group: networkingv1.GroupName, Kind: "IngressClass"}
+	kindNode         = schema.GroupKind{Kind: "Node"}
+	kindClaim        = schema.GroupKind{Kind: "PersistentVolumeClaim"}
+	kindVolume       = schema.GroupKind{Kind: "PersistentVolume"}
+	kindConfigMap    = schema.GroupKind{Kind: "ConfigMap"}
+	kindService      = schema.GroupKind{Kind: "Service"}
+	kindStorageClass = schema.GroupKind{Group: storagev1.GroupName, Kind: "StorageClass"}
+	kindIngressClass = schema.GroupKind{Group: networkingv1.GroupName, Kind: "IngressClass"}
 )

@@ -17,10 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
-	"github.com/holdfast-dev/holdfast/internal/center/diary"
-	"github.com/holdfast-dev/holdfast/internal/center/registry"
+	"github.com/holdfast-dev/holdfast/internal/center/activity"
+	"github.com/holdfast-dev/holdfast/internal/center/informers"
 	"github.com/holdfast-dev/holdfast/internal/center/store"
-	"github.com/holdfast-dev/holdfast/internal/view"
+	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
 // Ref names an application.
@@ -42,13 +42,15 @@ func (r Ref) Compare(other Ref) int {
 	return cmp.Or(cmp.Compare(r.Namespace, other.Namespace), cmp.Compare(r.Name, other.Name), cmp.Compare(r.Kind, other.Kind))
 }
 
-// IsOurs says whether the operator runs it.
-func (r Ref) IsOurs() bool { return r.Kind != view.KindHelmRelease && r.Kind != view.KindGroup }
+// IsManaged says whether the operator runs it.
+func (r Ref) IsManaged() bool {
+	return r.Kind != inspect.KindHelmRelease && r.Kind != inspect.KindGroup
+}
 
 // Record is an application as it is now. It is never changed, only replaced.
 type Record struct {
 	Ref Ref
-	view.View
+	inspect.View
 	// Created is when it came, or the oldest of its objects.
 	Created time.Time
 	// Kinds are those that its objects are of.
@@ -58,63 +60,63 @@ type Record struct {
 // Options of a model.
 type Options struct {
 	Store *store.Store
-	// State is how the informer for a kind is.
-	State func(kind schema.GroupKind, namespace string) registry.State
-	// Published is told of every application that is another one than before; nil before it was
+	// InformerState is how the informer for a kind is.
+	InformerState func(kind schema.GroupKind, namespace string) informers.State
+	// OnChange is told of every application that is another one than before; nil before it was
 	// there, and after it is gone. It is told one after the other.
-	Published func(before, after *Record)
-	// Inhabited is told when the first application comes to a namespace, and when the last goes.
-	Inhabited func(namespace string, inhabited bool)
-	Diary     *diary.Diary
-	Clock     clock.Clock
+	OnChange func(before, after *Record)
+	// OnNamespaceInUse is told when the first application comes to a namespace, and when the last goes.
+	OnNamespaceInUse func(namespace string, inhabited bool)
+	Activity         *activity.Log
+	Clock            clock.Clock
 }
 
-// settle is how long changes are collected before they are looked at: a rollout changes many
+// batchDelay is how long changes are collected before they are looked at: a rollout changes many
 // objects of an application at once.
-const settle = 5 * time.Millisecond
+const batchDelay = 5 * time.Millisecond
 
 // Model keeps views.
 type Model struct {
 	Options
-	wake  chan struct{}
-	begun time.Time
+	wake    chan struct{}
+	started time.Time
 
-	mu    sync.RWMutex
-	apps  map[Ref]*Record
-	dirty map[Ref]bool
-	due   map[Ref]time.Time // when to look again although nothing happens
-	in    map[string]int    // how many there are in a namespace
+	mu               sync.RWMutex
+	records          map[Ref]*Record
+	dirty            map[Ref]bool
+	due              map[Ref]time.Time // when to look again although nothing happens
+	countByNamespace map[string]int    // how many there are in a namespace
 	// sorted are all of them in their order; nil when it has to be made anew. Readers may keep
 	// it: one that was lent is copied before it is changed, and no other.
-	sorted []*Record
-	lent   atomic.Bool
-	// waiting is since when the oldest of dirty waits, taken since when that of those waited of
+	sorted       []*Record
+	sortedShared atomic.Bool
+	// oldestQueued is since when the oldest of dirty waits, taken since when that of those waited of
 	// which left are still to be looked at; the rest is of the looks that were taken.
-	waiting, taken time.Time
-	left           int
-	looks          uint64
-	spent, longest time.Duration
+	oldestQueued, batchQueuedSince time.Time
+	batchRemaining                 int
+	builds                         uint64
+	buildTime, longestBuild        time.Duration
 }
 
 // New makes a model of nothing.
 func New(o Options) *Model {
-	return &Model{Options: o, wake: make(chan struct{}, 1), begun: o.Clock.Now(), apps: map[Ref]*Record{}, dirty: map[Ref]bool{}, due: map[Ref]time.Time{}, in: map[string]int{}}
+	return &Model{Options: o, wake: make(chan struct{}, 1), started: o.Clock.Now(), records: map[Ref]*Record{}, dirty: map[Ref]bool{}, due: map[Ref]time.Time{}, countByNamespace: map[string]int{}}
 }
 
 // Run keeps the views up to date until the context ends.
 func (m *Model) Run(ctx context.Context) {
 	for {
-		var later <-chan time.Time
+		var dueC <-chan time.Time
 		var timer clock.Timer
-		if next, ok := m.next(); ok {
-			timer = m.Clock.NewTimer(max(next.Sub(m.Clock.Now()), settle))
-			later = timer.C()
+		if next, ok := m.nextDue(); ok {
+			timer = m.Clock.NewTimer(max(next.Sub(m.Clock.Now()), batchDelay))
+			dueC = timer.C()
 		}
 		select {
 		case <-ctx.Done():
 		case <-m.wake:
-			m.pause(ctx)
-		case <-later:
+			m.waitBatchDelay(ctx)
+		case <-dueC:
 		}
 		if timer != nil {
 			timer.Stop()
@@ -126,8 +128,8 @@ func (m *Model) Run(ctx context.Context) {
 	}
 }
 
-func (m *Model) pause(ctx context.Context) {
-	t := m.Clock.NewTimer(settle)
+func (m *Model) waitBatchDelay(ctx context.Context) {
+	t := m.Clock.NewTimer(batchDelay)
 	defer t.Stop()
 	select {
 	case <-t.C():
@@ -135,8 +137,8 @@ func (m *Model) pause(ctx context.Context) {
 	}
 }
 
-// next is when something is due.
-func (m *Model) next() (at time.Time, ok bool) {
+// nextDue is when something is due.
+func (m *Model) nextDue() (at time.Time, ok bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	for _, t := range m.due {
@@ -156,7 +158,7 @@ func (m *Model) Refresh() {
 		refs = append(refs, ref)
 	}
 	clear(m.dirty)
-	m.taken = m.waiting
+	m.batchQueuedSince = m.oldestQueued
 	for ref, at := range m.due {
 		if !at.After(now) {
 			delete(m.due, ref)
@@ -165,7 +167,7 @@ func (m *Model) Refresh() {
 	}
 	slices.SortFunc(refs, Ref.Compare)
 	refs = slices.Compact(refs)
-	m.left = len(refs)
+	m.batchRemaining = len(refs)
 	m.mu.Unlock()
 	for _, ref := range refs {
 		m.refresh(ref, now)
@@ -173,48 +175,48 @@ func (m *Model) Refresh() {
 }
 
 func (m *Model) refresh(ref Ref, now time.Time) {
-	begin := m.Clock.Now()
-	after := m.look(ref, now)
+	start := m.Clock.Now()
+	after := m.buildRecord(ref, now)
 	m.mu.Lock()
-	m.looked(m.Clock.Since(begin))
-	before := m.apps[ref]
+	m.recordBuild(m.Clock.Since(start))
+	before := m.records[ref]
 	if after == nil {
-		delete(m.apps, ref)
+		delete(m.records, ref)
 		delete(m.due, ref)
 	} else {
-		m.apps[ref] = after
+		m.records[ref] = after
 		delete(m.due, ref)
-		if !after.Again.IsZero() {
-			m.due[ref] = after.Again
+		if !after.RecheckAt.IsZero() {
+			m.due[ref] = after.RecheckAt
 		}
 	}
-	m.resort(before, after)
-	count := m.in[ref.Namespace]
+	m.updateSorted(before, after)
+	count := m.countByNamespace[ref.Namespace]
 	switch {
 	case before == nil && after != nil:
-		m.in[ref.Namespace]++
+		m.countByNamespace[ref.Namespace]++
 	case before != nil && after == nil:
-		m.in[ref.Namespace]--
+		m.countByNamespace[ref.Namespace]--
 	}
-	inhabited := m.in[ref.Namespace] > 0
-	if !inhabited {
-		delete(m.in, ref.Namespace)
+	inUse := m.countByNamespace[ref.Namespace] > 0
+	if !inUse {
+		delete(m.countByNamespace, ref.Namespace)
 	}
 	m.mu.Unlock()
-	if m.Inhabited != nil && inhabited != (count > 0) {
-		m.Inhabited(ref.Namespace, inhabited)
+	if m.OnNamespaceInUse != nil && inUse != (count > 0) {
+		m.OnNamespaceInUse(ref.Namespace, inUse)
 	}
-	if before == nil && after == nil || before != nil && after != nil && same(before, after) {
+	if before == nil && after == nil || before != nil && after != nil && equalRecords(before, after) {
 		return
 	}
-	m.note(before, after)
-	if m.Published != nil {
-		m.Published(before, after)
+	m.recordTransition(before, after)
+	if m.OnChange != nil {
+		m.OnChange(before, after)
 	}
 }
 
-// resort keeps the order up to date: most changes only put one record in the place of another.
-func (m *Model) resort(before, after *Record) {
+// updateSorted keeps the order up to date: most changes only put one record in the place of another.
+func (m *Model) updateSorted(before, after *Record) {
 	if m.sorted == nil || before == nil && after == nil {
 		return
 	}
@@ -227,20 +229,20 @@ func (m *Model) resort(before, after *Record) {
 		m.sorted = nil
 		return
 	}
-	if m.lent.Swap(false) {
+	if m.sortedShared.Swap(false) {
 		m.sorted = slices.Clone(m.sorted)
 	}
 	m.sorted[i] = after
 }
 
-// Touch looks at applications again.
-func (m *Model) Touch(refs ...Ref) {
+// MarkDirty looks at applications again.
+func (m *Model) MarkDirty(refs ...Ref) {
 	if len(refs) == 0 {
 		return
 	}
 	m.mu.Lock()
 	if len(m.dirty) == 0 {
-		m.waiting = m.Clock.Now()
+		m.oldestQueued = m.Clock.Now()
 	}
 	for _, r := range refs {
 		m.dirty[r] = true
@@ -252,18 +254,18 @@ func (m *Model) Touch(refs ...Ref) {
 	}
 }
 
-// TouchIn looks at those in a namespace again, or at all if it is empty: how well something is heard
+// MarkNamespaceDirty looks at those in a namespace again, or at all if it is empty: how well something is heard
 // there has changed.
-func (m *Model) TouchIn(namespace string) {
-	m.Touch(m.refs(func(r *Record) bool { return namespace == "" || r.Ref.Namespace == namespace })...)
+func (m *Model) MarkNamespaceDirty(namespace string) {
+	m.MarkDirty(m.refsWhere(func(r *Record) bool { return namespace == "" || r.Ref.Namespace == namespace })...)
 }
 
-func (m *Model) refs(those func(*Record) bool) []Ref {
+func (m *Model) refsWhere(match func(*Record) bool) []Ref {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	var out []Ref
-	for ref, r := range m.apps {
-		if those(r) {
+	for ref, r := range m.records {
+		if match(r) {
 			out = append(out, ref)
 		}
 	}
@@ -274,26 +276,26 @@ func (m *Model) refs(those func(*Record) bool) []Ref {
 func (m *Model) Get(ref Ref) *Record {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.apps[ref]
+	return m.records[ref]
 }
 
 // All are all applications, by namespace and name. Nobody changes the list.
 func (m *Model) All() []*Record {
 	m.mu.RLock()
 	out := m.sorted
-	m.lent.Store(true)
+	m.sortedShared.Store(true)
 	m.mu.RUnlock()
 	if out != nil {
 		return out
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out = make([]*Record, 0, len(m.apps))
-	for _, r := range m.apps {
+	out = make([]*Record, 0, len(m.records))
+	for _, r := range m.records {
 		out = append(out, r)
 	}
 	slices.SortFunc(out, func(a, b *Record) int { return a.Ref.Compare(b.Ref) })
 	m.sorted = out
-	m.lent.Store(true)
+	m.sortedShared.Store(true)
 	return out
 }

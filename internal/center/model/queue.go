@@ -8,9 +8,9 @@ type Queue struct {
 	// Waiting are those that are to be looked at, the oldest of them for so long.
 	Waiting       int     `json:"waiting"`
 	OldestSeconds float64 `json:"oldestSeconds"`
-	// Looks since the start, the time that they took in all, and the longest of them.
-	Looks          uint64  `json:"looks"`
-	LookSeconds    float64 `json:"lookSeconds"`
+	// Builds since the start, the time that they took in all, and the longest of them.
+	Builds         uint64  `json:"looks"`
+	BuildSeconds   float64 `json:"lookSeconds"`
 	LongestSeconds float64 `json:"longestSeconds"`
 }
 
@@ -18,20 +18,20 @@ type Queue struct {
 func (m *Model) Queue() Queue {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	q := Queue{Waiting: len(m.dirty) + m.left, Looks: m.looks, LookSeconds: m.spent.Seconds(), LongestSeconds: m.longest.Seconds()}
+	q := Queue{Waiting: len(m.dirty) + m.batchRemaining, Builds: m.builds, BuildSeconds: m.buildTime.Seconds(), LongestSeconds: m.longestBuild.Seconds()}
 	switch {
-	case m.left > 0:
-		q.OldestSeconds = m.Clock.Since(m.taken).Seconds()
+	case m.batchRemaining > 0:
+		q.OldestSeconds = m.Clock.Since(m.batchQueuedSince).Seconds()
 	case q.Waiting > 0:
-		q.OldestSeconds = m.Clock.Since(m.waiting).Seconds()
+		q.OldestSeconds = m.Clock.Since(m.oldestQueued).Seconds()
 	}
 	return q
 }
 
-// looked notes that a look was taken. The caller holds the lock.
-func (m *Model) looked(took time.Duration) {
-	m.looks++
-	m.left = max(m.left-1, 0)
-	m.spent += took
-	m.longest = max(m.longest, took)
+// recordBuild notes that a look was taken. The caller holds the lock.
+func (m *Model) recordBuild(took time.Duration) {
+	m.builds++
+	m.batchRemaining = max(m.batchRemaining-1, 0)
+	m.buildTime += took
+	m.longestBuild = max(m.longestBuild, took)
 }

@@ -12,25 +12,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Bare is an object of which only that it is there is worth keeping.
-type Bare metav1.PartialObjectMetadata
+// Stub is an object of which only that it is there is worth keeping.
+type Stub metav1.PartialObjectMetadata
 
 // GetObjectKind says which kind it is of.
-func (b *Bare) GetObjectKind() schema.ObjectKind { return &b.TypeMeta }
+func (b *Stub) GetObjectKind() schema.ObjectKind { return &b.TypeMeta }
 
 // DeepCopyObject makes it an object of the API.
-func (b *Bare) DeepCopyObject() runtime.Object {
-	return (*Bare)((*metav1.PartialObjectMetadata)(b).DeepCopy())
+func (b *Stub) DeepCopyObject() runtime.Object {
+	return (*Stub)((*metav1.PartialObjectMetadata)(b).DeepCopy())
 }
 
 // UID is a UID in 16 bytes instead of 52: there may be very many.
 type UID [16]byte
 
-func uid(u types.UID) UID {
+func compactUID(u types.UID) UID {
 	var out UID
-	plain := strings.ReplaceAll(string(u), "-", "")
-	if len(plain) == 2*len(out) {
-		if _, err := hex.Decode(out[:], []byte(plain)); err == nil {
+	digits := strings.ReplaceAll(string(u), "-", "")
+	if len(digits) == 2*len(out) {
+		if _, err := hex.Decode(out[:], []byte(digits)); err == nil {
 			return out
 		}
 	}

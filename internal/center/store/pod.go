@@ -6,46 +6,46 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/explain"
 )
 
-// pod keeps of a pod what causes are found from, which is little while it is well, what it uses,
+// projectPod keeps of a pod what causes are found from, which is little while it is well, what it uses,
 // and how its containers are.
-func pod(o *corev1.Pod) *corev1.Pod {
-	kept := explain.Project(o)
-	kept.TypeMeta, kept.Annotations = o.TypeMeta, o.Annotations
-	kept.Labels, kept.OwnerReferences, kept.Finalizers = o.Labels, o.OwnerReferences, o.Finalizers
-	uses := podUses(&o.Spec)
-	join(uses.InitContainers, kept.Spec.InitContainers)
-	join(uses.Containers, kept.Spec.Containers)
-	kept.Spec.NodeName, kept.Spec.ServiceAccountName, kept.Spec.ImagePullSecrets = o.Spec.NodeName, uses.ServiceAccountName, uses.ImagePullSecrets
-	kept.Spec.InitContainers, kept.Spec.Containers, kept.Spec.EphemeralContainers = uses.InitContainers, uses.Containers, uses.EphemeralContainers
-	kept.Spec.Volumes = uses.Volumes
-	kept.Status.InitContainerStatuses = statuses(o.Status.InitContainerStatuses, kept.Status.InitContainerStatuses)
-	kept.Status.ContainerStatuses = statuses(o.Status.ContainerStatuses, kept.Status.ContainerStatuses)
-	return kept
+func projectPod(o *corev1.Pod) *corev1.Pod {
+	projected := explain.ProjectPod(o)
+	projected.TypeMeta, projected.Annotations = o.TypeMeta, o.Annotations
+	projected.Labels, projected.OwnerReferences, projected.Finalizers = o.Labels, o.OwnerReferences, o.Finalizers
+	refs := projectPodSpec(&o.Spec)
+	mergeContainerDetails(refs.InitContainers, projected.Spec.InitContainers)
+	mergeContainerDetails(refs.Containers, projected.Spec.Containers)
+	projected.Spec.NodeName, projected.Spec.ServiceAccountName, projected.Spec.ImagePullSecrets = o.Spec.NodeName, refs.ServiceAccountName, refs.ImagePullSecrets
+	projected.Spec.InitContainers, projected.Spec.Containers, projected.Spec.EphemeralContainers = refs.InitContainers, refs.Containers, refs.EphemeralContainers
+	projected.Spec.Volumes = refs.Volumes
+	projected.Status.InitContainerStatuses = projectStatuses(o.Status.InitContainerStatuses, projected.Status.InitContainerStatuses)
+	projected.Status.ContainerStatuses = projectStatuses(o.Status.ContainerStatuses, projected.Status.ContainerStatuses)
+	return projected
 }
 
-// podUses keeps of a spec what it refers to, and what its Services lead to.
-func podUses(s *corev1.PodSpec) corev1.PodSpec {
-	kept := corev1.PodSpec{ServiceAccountName: s.ServiceAccountName, ImagePullSecrets: s.ImagePullSecrets}
+// projectPodSpec keeps of a spec what it refers to, and what its Services lead to.
+func projectPodSpec(s *corev1.PodSpec) corev1.PodSpec {
+	projected := corev1.PodSpec{ServiceAccountName: s.ServiceAccountName, ImagePullSecrets: s.ImagePullSecrets}
 	containers := func(all []corev1.Container) []corev1.Container {
 		var out []corev1.Container
 		for i := range all {
 			c := &all[i]
-			out = append(out, corev1.Container{Name: c.Name, Image: c.Image, Ports: c.Ports, EnvFrom: c.EnvFrom, Env: taken(c.Env)})
+			out = append(out, corev1.Container{Name: c.Name, Image: c.Image, Ports: c.Ports, EnvFrom: c.EnvFrom, Env: referencedEnv(c.Env)})
 		}
 		return out
 	}
-	kept.InitContainers, kept.Containers = containers(s.InitContainers), containers(s.Containers)
+	projected.InitContainers, projected.Containers = containers(s.InitContainers), containers(s.Containers)
 	for i := range s.EphemeralContainers {
 		c := &s.EphemeralContainers[i]
-		kept.EphemeralContainers = append(kept.EphemeralContainers, corev1.EphemeralContainer{
-			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: c.Name, Image: c.Image, EnvFrom: c.EnvFrom, Env: taken(c.Env)}})
+		projected.EphemeralContainers = append(projected.EphemeralContainers, corev1.EphemeralContainer{
+			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: c.Name, Image: c.Image, EnvFrom: c.EnvFrom, Env: referencedEnv(c.Env)}})
 	}
-	kept.Volumes = volumes(s.Volumes)
-	return kept
+	projected.Volumes = referencedVolumes(s.Volumes)
+	return projected
 }
 
-// volumes are those that are made of something: not an empty one, or the token of every pod.
-func volumes(all []corev1.Volume) []corev1.Volume {
+// referencedVolumes are those that are made of something: not an empty one, or the token of every pod.
+func referencedVolumes(all []corev1.Volume) []corev1.Volume {
 	var out []corev1.Volume
 	for i := range all {
 		v := all[i]
@@ -69,8 +69,8 @@ func volumes(all []corev1.Volume) []corev1.Volume {
 	return out
 }
 
-// taken are the variables that are taken from somewhere.
-func taken(all []corev1.EnvVar) []corev1.EnvVar {
+// referencedEnv are the variables that are taken from somewhere.
+func referencedEnv(all []corev1.EnvVar) []corev1.EnvVar {
 	var out []corev1.EnvVar
 	for _, v := range all {
 		if from := v.ValueFrom; from != nil && (from.ConfigMapKeyRef != nil || from.SecretKeyRef != nil) {
@@ -80,21 +80,21 @@ func taken(all []corev1.EnvVar) []corev1.EnvVar {
 	return out
 }
 
-// join adds what causes are found from: all containers of a pod, or none.
-func join(all, kept []corev1.Container) {
-	for i := range kept {
-		k := &kept[i]
-		c := &all[i]
+// mergeContainerDetails adds what causes are found from: all containers of a pod, or none.
+func mergeContainerDetails(containers, details []corev1.Container) {
+	for i := range details {
+		k := &details[i]
+		c := &containers[i]
 		c.ReadinessProbe, c.LivenessProbe, c.StartupProbe = k.ReadinessProbe, k.LivenessProbe, k.StartupProbe
 		c.RestartPolicy, c.Resources = k.RestartPolicy, k.Resources
 	}
 }
 
-// statuses are those that causes are found from; of a pod that is well or over, how its containers
+// projectStatuses are those that causes are found from; of a pod that is well or over, how its containers
 // are.
-func statuses(all, kept []corev1.ContainerStatus) []corev1.ContainerStatus {
-	if len(kept) > 0 {
-		return kept
+func projectStatuses(all, projected []corev1.ContainerStatus) []corev1.ContainerStatus {
+	if len(projected) > 0 {
+		return projected
 	}
 	var out []corev1.ContainerStatus
 	for i := range all {

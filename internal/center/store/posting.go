@@ -2,50 +2,50 @@ package store
 
 import "slices"
 
-// maxFew is how many objects a posting holds in a list: most have one or two, for which a map would
+// maxSmallPosting is how many objects a posting holds in a list: most have one or two, for which a map would
 // be many times larger.
-const maxFew = 16
+const maxSmallPosting = 16
 
 // posting are the objects that have a term.
 type posting struct {
-	few  []*Entry
-	many map[*Entry]struct{} // when there are more than a few
+	small []*Entry
+	large map[*Entry]struct{} // when there are more than a few
 }
 
 func (p *posting) add(e *Entry) {
 	switch {
-	case p.many != nil:
-		p.many[e] = struct{}{}
-	case slices.Contains(p.few, e):
-	case len(p.few) < maxFew:
-		p.few = append(p.few, e)
+	case p.large != nil:
+		p.large[e] = struct{}{}
+	case slices.Contains(p.small, e):
+	case len(p.small) < maxSmallPosting:
+		p.small = append(p.small, e)
 	default:
-		p.many = make(map[*Entry]struct{}, 2*maxFew)
-		for _, f := range p.few {
-			p.many[f] = struct{}{}
+		p.large = make(map[*Entry]struct{}, 2*maxSmallPosting)
+		for _, f := range p.small {
+			p.large[f] = struct{}{}
 		}
-		p.many[e], p.few = struct{}{}, nil
+		p.large[e], p.small = struct{}{}, nil
 	}
 }
 
-// drop says whether nothing is left.
-func (p *posting) drop(e *Entry) bool {
-	if p.many != nil {
-		delete(p.many, e)
-		return len(p.many) == 0
+// remove says whether nothing is left.
+func (p *posting) remove(e *Entry) bool {
+	if p.large != nil {
+		delete(p.large, e)
+		return len(p.large) == 0
 	}
-	if i := slices.Index(p.few, e); i >= 0 {
-		p.few = slices.Delete(p.few, i, i+1)
+	if i := slices.Index(p.small, e); i >= 0 {
+		p.small = slices.Delete(p.small, i, i+1)
 	}
-	return len(p.few) == 0
+	return len(p.small) == 0
 }
 
 func (p *posting) all() []*Entry {
-	if p.many == nil {
-		return slices.Clone(p.few)
+	if p.large == nil {
+		return slices.Clone(p.small)
 	}
-	out := make([]*Entry, 0, len(p.many))
-	for e := range p.many {
+	out := make([]*Entry, 0, len(p.large))
+	for e := range p.large {
 		out = append(out, e)
 	}
 	return out

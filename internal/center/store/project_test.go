@@ -17,7 +17,7 @@ import (
 
 const canary = "s3cr3t-c4n4ry"
 
-func secretive() corev1.PodSpec {
+func podSpecWithSecrets() corev1.PodSpec {
 	run := &corev1.ExecAction{Command: []string{"check", canary}}
 	get := &corev1.HTTPGetAction{HTTPHeaders: []corev1.HTTPHeader{{Name: "Authorization", Value: canary}}}
 	return corev1.PodSpec{Containers: []corev1.Container{{
@@ -28,8 +28,8 @@ func secretive() corev1.PodSpec {
 	}}}
 }
 
-// debugged is what only pods can be.
-func debugged(s corev1.PodSpec) corev1.PodSpec {
+// withEphemeralContainer is what only pods can be.
+func withEphemeralContainer(s corev1.PodSpec) corev1.PodSpec {
 	s.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Args: []string{canary}}}}
 	return s
 }
@@ -42,11 +42,11 @@ func withAnnotations() metav1.ObjectMeta {
 	}}
 }
 
-// TestNoValueIsKept looks for values that may be secret in everything that is kept.
-func TestNoValueIsKept(t *testing.T) {
-	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"config": canary}}, Spec: secretive()}
+// TestProjectionDropsSecretValues looks for values that may be secret in everything that is kept.
+func TestProjectionDropsSecretValues(t *testing.T) {
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"config": canary}}, Spec: podSpecWithSecrets()}
 	cases := map[string]runtime.Object{
-		"pod":         &corev1.Pod{ObjectMeta: withAnnotations(), Spec: debugged(secretive())},
+		"pod":         &corev1.Pod{ObjectMeta: withAnnotations(), Spec: withEphemeralContainer(podSpecWithSecrets())},
 		"deployment":  &appsv1.Deployment{ObjectMeta: withAnnotations(), Spec: appsv1.DeploymentSpec{Template: *template.DeepCopy()}},
 		"statefulset": &appsv1.StatefulSet{ObjectMeta: withAnnotations(), Spec: appsv1.StatefulSetSpec{Template: *template.DeepCopy()}},
 		"daemonset":   &appsv1.DaemonSet{ObjectMeta: withAnnotations(), Spec: appsv1.DaemonSetSpec{Template: *template.DeepCopy()}},
@@ -60,8 +60,8 @@ func TestNoValueIsKept(t *testing.T) {
 	for name, obj := range cases {
 		t.Run(name, func(t *testing.T) {
 			again := obj.DeepCopyObject()
-			kept := p.Project(obj)
-			text, err := json.Marshal(kept)
+			projected := p.Project(obj)
+			text, err := json.Marshal(projected)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,25 +78,25 @@ func TestNoValueIsKept(t *testing.T) {
 	}
 }
 
-func TestAChangeOfAValueIsSeen(t *testing.T) {
+func TestHashValueDetectsChanges(t *testing.T) {
 	p, q := NewProjector(nil), NewProjector(nil)
-	a, again, b := p.mark("a"), p.mark("a"), p.mark("b")
+	a, again, b := p.hashValue("a"), p.hashValue("a"), p.hashValue("b")
 	if a == b || a != again {
 		t.Error("marks do not tell values apart")
 	}
-	if p.mark("a") == q.mark("a") {
+	if p.hashValue("a") == q.hashValue("a") {
 		t.Error("marks can be looked up")
 	}
 }
 
-func TestForeignersAreBare(t *testing.T) {
+func TestUnrelatedObjectsBecomeStubs(t *testing.T) {
 	p := NewProjector(func(o metav1.Object) bool { return o.GetLabels()["member"] == "" })
 	named := func(labels map[string]string) *metav1.PartialObjectMetadata {
 		return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", ResourceVersion: "7", Labels: labels}}
 	}
-	bare, ok := p.Project(named(nil)).(*Bare)
-	if !ok || bare.Name != "a" || bare.ResourceVersion != "7" || bare.GroupVersionKind().Kind != "ConfigMap" {
-		t.Errorf("kept %v", bare)
+	stub, ok := p.Project(named(nil)).(*Stub)
+	if !ok || stub.Name != "a" || stub.ResourceVersion != "7" || stub.GroupVersionKind().Kind != "ConfigMap" {
+		t.Errorf("kept %v", stub)
 	}
 	if _, ok := p.Project(named(map[string]string{"member": "yes"})).(*metav1.PartialObjectMetadata); !ok {
 		t.Error("a member was dropped")
@@ -112,8 +112,8 @@ func TestForeignersAreBare(t *testing.T) {
 		t.Errorf("kept %v", got)
 	}
 	s := New(func(runtime.Object) []Term { return []Term{{1, "x"}} }, nil)
-	s.Set(bare)
-	if e := s.Get(bare.GroupVersionKind().GroupKind(), "ns", "a"); e == nil || e.Object != nil || len(s.uids) != 0 || len(s.postings) != 0 {
-		t.Errorf("%v with %d UIDs and %d terms", e, len(s.uids), len(s.postings))
+	s.Set(stub)
+	if e := s.Get(stub.GroupVersionKind().GroupKind(), "ns", "a"); e == nil || e.Object != nil || len(s.byUID) != 0 || len(s.postings) != 0 {
+		t.Errorf("%v with %d UIDs and %d terms", e, len(s.byUID), len(s.postings))
 	}
 }

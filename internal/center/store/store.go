@@ -23,7 +23,7 @@ type Entry struct {
 	kind            *schema.GroupVersionKind // shared by all of a kind
 	Namespace, Name string
 	UID             UID
-	Version         uint64 // the resourceVersion, which grows
+	ResourceVersion uint64 // the resourceVersion, which grows
 	// Object is nil when nothing but that it is there is worth keeping.
 	Object runtime.Object
 }
@@ -47,48 +47,48 @@ type Field uint8
 type Store struct {
 	// terms are what an object is found by, beside its name, namespace and UID.
 	terms func(runtime.Object) []Term
-	// told hears of every change, after it.
-	told func([]Change)
+	// onChange hears of every change, after it.
+	onChange func([]Change)
 
 	mu       sync.RWMutex
-	kinds    map[schema.GroupKind]*shelf
-	uids     map[UID]*Entry
+	kinds    map[schema.GroupKind]*kindEntries
+	byUID    map[UID]*Entry
 	postings map[Term]*posting
 }
 
-// shelf holds the objects of a kind by namespace and name.
-type shelf struct {
-	kind  schema.GroupVersionKind
-	names map[string]map[string]*Entry
-	count int
+// kindEntries holds the objects of a kind by namespace and name.
+type kindEntries struct {
+	kind        schema.GroupVersionKind
+	byNamespace map[string]map[string]*Entry
+	count       int
 }
 
 // New makes a store. terms must answer the same about the same object.
-func New(terms func(runtime.Object) []Term, told func([]Change)) *Store {
-	return &Store{terms: terms, told: told, kinds: map[schema.GroupKind]*shelf{}, uids: map[UID]*Entry{}, postings: map[Term]*posting{}}
+func New(terms func(runtime.Object) []Term, onChange func([]Change)) *Store {
+	return &Store{terms: terms, onChange: onChange, kinds: map[schema.GroupKind]*kindEntries{}, byUID: map[UID]*Entry{}, postings: map[Term]*posting{}}
 }
 
 // Replace says that these are all objects of a kind, in a namespace or, if it is empty, in all.
 func (s *Store) Replace(kind schema.GroupVersionKind, namespace string, all []runtime.Object) {
 	s.mu.Lock()
 	var changes []Change
-	there := map[*Entry]bool{}
+	present := map[*Entry]bool{}
 	for _, obj := range all {
 		if c, ok := s.set(obj); ok {
 			changes = append(changes, c)
-			there[c.After] = true
+			present[c.After] = true
 		} else if c.Before != nil {
-			there[c.Before] = true
+			present[c.Before] = true
 		}
 	}
-	for _, e := range s.in(kind.GroupKind(), namespace) {
-		if !there[e] {
+	for _, e := range s.list(kind.GroupKind(), namespace) {
+		if !present[e] {
 			s.drop(e)
 			changes = append(changes, Change{Before: e})
 		}
 	}
 	s.mu.Unlock()
-	s.tell(changes)
+	s.notify(changes)
 }
 
 // Set adds an object, or replaces it.
@@ -97,7 +97,7 @@ func (s *Store) Set(obj runtime.Object) {
 	c, ok := s.set(obj)
 	s.mu.Unlock()
 	if ok {
-		s.tell([]Change{c})
+		s.notify([]Change{c})
 	}
 }
 
@@ -115,12 +115,12 @@ func (s *Store) Delete(obj runtime.Object) {
 	}
 	s.drop(e)
 	s.mu.Unlock()
-	s.tell([]Change{{Before: e}})
+	s.notify([]Change{{Before: e}})
 }
 
-func (s *Store) tell(changes []Change) {
-	if len(changes) > 0 && s.told != nil {
-		s.told(changes)
+func (s *Store) notify(changes []Change) {
+	if len(changes) > 0 && s.onChange != nil {
+		s.onChange(changes)
 	}
 }
 
@@ -131,40 +131,40 @@ func (s *Store) set(obj runtime.Object) (Change, bool) {
 		return Change{}, false // no object of the API
 	}
 	gvk := obj.GetObjectKind().GroupVersionKind()
-	sh := s.kinds[gvk.GroupKind()]
-	if sh == nil {
-		sh = &shelf{kind: gvk, names: map[string]map[string]*Entry{}}
-		s.kinds[gvk.GroupKind()] = sh
+	entries := s.kinds[gvk.GroupKind()]
+	if entries == nil {
+		entries = &kindEntries{kind: gvk, byNamespace: map[string]map[string]*Entry{}}
+		s.kinds[gvk.GroupKind()] = entries
 	}
 	version, _ := strconv.ParseUint(m.GetResourceVersion(), 10, 64)
 	before := s.get(gvk.GroupKind(), m.GetNamespace(), m.GetName())
-	if before != nil && before.Version == version && before.UID == uid(m.GetUID()) {
+	if before != nil && before.ResourceVersion == version && before.UID == compactUID(m.GetUID()) {
 		return Change{Before: before}, false
 	}
-	e := &Entry{kind: &sh.kind, Namespace: m.GetNamespace(), Name: m.GetName(), UID: uid(m.GetUID()), Version: version}
-	if _, bare := obj.(*Bare); !bare {
+	e := &Entry{kind: &entries.kind, Namespace: m.GetNamespace(), Name: m.GetName(), UID: compactUID(m.GetUID()), ResourceVersion: version}
+	if _, isStub := obj.(*Stub); !isStub {
 		e.Object = obj
 	}
 	if before != nil {
 		s.drop(before)
 		e.Namespace, e.Name = before.Namespace, before.Name // the same strings
 	}
-	s.put(sh, e)
+	s.put(entries, e)
 	return Change{Before: before, After: e}, true
 }
 
-func (s *Store) put(sh *shelf, e *Entry) {
-	names := sh.names[e.Namespace]
+func (s *Store) put(entries *kindEntries, e *Entry) {
+	names := entries.byNamespace[e.Namespace]
 	if names == nil {
 		names = map[string]*Entry{}
-		sh.names[e.Namespace] = names
+		entries.byNamespace[e.Namespace] = names
 	}
 	names[e.Name] = e
-	sh.count++
+	entries.count++
 	if e.Object == nil {
 		return
 	}
-	s.uids[e.UID] = e
+	s.byUID[e.UID] = e
 	for _, t := range s.terms(e.Object) {
 		p := s.postings[t]
 		if p == nil {
@@ -176,28 +176,28 @@ func (s *Store) put(sh *shelf, e *Entry) {
 }
 
 func (s *Store) drop(e *Entry) {
-	sh := s.kinds[e.kind.GroupKind()]
-	delete(sh.names[e.Namespace], e.Name)
-	if len(sh.names[e.Namespace]) == 0 {
-		delete(sh.names, e.Namespace)
+	entries := s.kinds[e.kind.GroupKind()]
+	delete(entries.byNamespace[e.Namespace], e.Name)
+	if len(entries.byNamespace[e.Namespace]) == 0 {
+		delete(entries.byNamespace, e.Namespace)
 	}
-	sh.count--
+	entries.count--
 	if e.Object == nil {
 		return
 	}
-	if s.uids[e.UID] == e {
-		delete(s.uids, e.UID)
+	if s.byUID[e.UID] == e {
+		delete(s.byUID, e.UID)
 	}
 	for _, t := range s.terms(e.Object) {
-		if p := s.postings[t]; p != nil && p.drop(e) {
+		if p := s.postings[t]; p != nil && p.remove(e) {
 			delete(s.postings, t)
 		}
 	}
 }
 
 func (s *Store) get(kind schema.GroupKind, namespace, name string) *Entry {
-	if sh := s.kinds[kind]; sh != nil {
-		return sh.names[namespace][name]
+	if entries := s.kinds[kind]; entries != nil {
+		return entries.byNamespace[namespace][name]
 	}
 	return nil
 }
@@ -213,7 +213,7 @@ func (s *Store) Get(kind schema.GroupKind, namespace, name string) *Entry {
 func (s *Store) ByUID(u types.UID) *Entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.uids[uid(u)]
+	return s.byUID[compactUID(u)]
 }
 
 // Find are the objects with a term, in no order.
@@ -233,26 +233,26 @@ func (s *Store) Has(t Term) bool {
 	return s.postings[t] != nil
 }
 
-// In are the objects of a kind in a namespace, or in all if it is empty, in no order.
-func (s *Store) In(kind schema.GroupKind, namespace string) []*Entry {
+// List are the objects of a kind in a namespace, or in all if it is empty, in no order.
+func (s *Store) List(kind schema.GroupKind, namespace string) []*Entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.in(kind, namespace)
+	return s.list(kind, namespace)
 }
 
-func (s *Store) in(kind schema.GroupKind, namespace string) []*Entry {
-	sh := s.kinds[kind]
-	if sh == nil {
+func (s *Store) list(kind schema.GroupKind, namespace string) []*Entry {
+	entries := s.kinds[kind]
+	if entries == nil {
 		return nil
 	}
 	var out []*Entry
 	if namespace != "" {
-		for _, e := range sh.names[namespace] {
+		for _, e := range entries.byNamespace[namespace] {
 			out = append(out, e)
 		}
 		return out
 	}
-	for _, names := range sh.names {
+	for _, names := range entries.byNamespace {
 		for _, e := range names {
 			out = append(out, e)
 		}
@@ -278,14 +278,14 @@ func (s *Store) Terms(f Field) []string {
 func (s *Store) Len(kind schema.GroupKind, namespace string) int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	sh := s.kinds[kind]
+	entries := s.kinds[kind]
 	switch {
-	case sh == nil:
+	case entries == nil:
 		return 0
 	case namespace != "":
-		return len(sh.names[namespace])
+		return len(entries.byNamespace[namespace])
 	}
-	return sh.count
+	return entries.count
 }
 
 // Counts are how many objects of each kind there are.
@@ -293,16 +293,16 @@ func (s *Store) Counts() iter.Seq2[schema.GroupKind, int] {
 	return func(yield func(schema.GroupKind, int) bool) {
 		s.mu.RLock()
 		defer s.mu.RUnlock()
-		for kind, sh := range s.kinds {
-			if !yield(kind, sh.count) {
+		for kind, entries := range s.kinds {
+			if !yield(kind, entries.count) {
 				return
 			}
 		}
 	}
 }
 
-// Owner is who controls an object; empty if nobody does.
-func Owner(obj runtime.Object) types.UID {
+// ControllerUID is who controls an object; empty if nobody does.
+func ControllerUID(obj runtime.Object) types.UID {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return ""

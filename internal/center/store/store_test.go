@@ -16,12 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-const onNode Field = 1
+const fieldNode Field = 1
 
 var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
 
-func nodes(obj runtime.Object) []Term {
-	return []Term{{onNode, obj.(*corev1.Pod).Spec.NodeName}}
+func nodeTerms(obj runtime.Object) []Term {
+	return []Term{{fieldNode, obj.(*corev1.Pod).Spec.NodeName}}
 }
 
 func newPod(ns, name, node string, version int) *corev1.Pod {
@@ -31,10 +31,10 @@ func newPod(ns, name, node string, version int) *corev1.Pod {
 	return p
 }
 
-// told adds up changes, which must end where the store does.
-type told map[string]*Entry
+// changeLog adds up changes, which must end where the store does.
+type changeLog map[string]*Entry
 
-func (t told) hear(changes []Change) {
+func (t changeLog) apply(changes []Change) {
 	for _, c := range changes {
 		if c.Before != nil {
 			id := c.Before.Namespace + "/" + c.Before.Name
@@ -49,27 +49,27 @@ func (t told) hear(changes []Change) {
 	}
 }
 
-// TestStoreIsWhatItWasTold does random things and compares with a plain map.
-func TestStoreIsWhatItWasTold(t *testing.T) {
-	heard, want := told{}, map[string]*corev1.Pod{}
-	s := New(nodes, heard.hear)
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same every time
+// TestStoreMatchesReference does random things and compares with a plain map.
+func TestStoreMatchesReference(t *testing.T) {
+	replayed, want := changeLog{}, map[string]*corev1.Pod{}
+	s := New(nodeTerms, replayed.apply)
+	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same every time
 	for version := range 20000 {
-		ns, name, node := fmt.Sprint("ns", random.IntN(3)), fmt.Sprint("pod", random.IntN(20)), fmt.Sprint("node", random.IntN(4))
-		switch random.IntN(20) {
+		ns, name, node := fmt.Sprint("ns", rng.IntN(3)), fmt.Sprint("pod", rng.IntN(20)), fmt.Sprint("node", rng.IntN(4))
+		switch rng.IntN(20) {
 		case 0: // everything of a namespace, or of all, anew
-			if random.IntN(2) == 0 {
+			if rng.IntN(2) == 0 {
 				ns = ""
 			}
 			maps.DeleteFunc(want, func(_ string, p *corev1.Pod) bool { return ns == "" || p.Namespace == ns })
 			var all []runtime.Object
-			for i := range random.IntN(20) {
-				where := ns
-				if where == "" {
-					where = fmt.Sprint("ns", random.IntN(3))
+			for i := range rng.IntN(20) {
+				podNamespace := ns
+				if podNamespace == "" {
+					podNamespace = fmt.Sprint("ns", rng.IntN(3))
 				}
-				p := newPod(where, fmt.Sprint("pod", i), node, version)
-				all, want[where+"/"+p.Name] = append(all, p), p
+				p := newPod(podNamespace, fmt.Sprint("pod", i), node, version)
+				all, want[podNamespace+"/"+p.Name] = append(all, p), p
 			}
 			s.Replace(podKind, ns, all)
 		case 1, 2, 3, 4, 5:
@@ -81,19 +81,19 @@ func TestStoreIsWhatItWasTold(t *testing.T) {
 			s.Set(p)
 		}
 		if version%50 == 0 {
-			compare(t, s, heard, want)
+			assertMatches(t, s, replayed, want)
 		}
 	}
-	compare(t, s, heard, want)
+	assertMatches(t, s, replayed, want)
 }
 
-func compare(t *testing.T, s *Store, heard told, want map[string]*corev1.Pod) {
+func assertMatches(t *testing.T, s *Store, replayed changeLog, want map[string]*corev1.Pod) {
 	t.Helper()
 	byNode, byNamespace := map[string][]string{}, map[string][]string{}
 	for id, p := range want {
 		byNode[p.Spec.NodeName] = append(byNode[p.Spec.NodeName], id)
 		byNamespace[p.Namespace] = append(byNamespace[p.Namespace], id)
-		if e := s.Get(podKind.GroupKind(), p.Namespace, p.Name); e == nil || e.Object != runtime.Object(p) || e != s.ByUID(p.UID) || e != heard[id] {
+		if e := s.Get(podKind.GroupKind(), p.Namespace, p.Name); e == nil || e.Object != runtime.Object(p) || e != s.ByUID(p.UID) || e != replayed[id] {
 			t.Fatalf("%s: %v, want %v", id, e, p)
 		}
 	}
@@ -108,24 +108,24 @@ func compare(t *testing.T, s *Store, heard told, want map[string]*corev1.Pod) {
 	sorted := func(all []string) []string { slices.Sort(all); return all }
 	for i := range 4 {
 		node := fmt.Sprint("node", i)
-		if diff := cmp.Diff(sorted(byNode[node]), names(s.Find(Term{onNode, node}))); diff != "" {
+		if diff := cmp.Diff(sorted(byNode[node]), names(s.Find(Term{fieldNode, node}))); diff != "" {
 			t.Fatalf("%s (-want +got):\n%s", node, diff)
 		}
-		if s.Has(Term{onNode, node}) != (len(byNode[node]) > 0) {
+		if s.Has(Term{fieldNode, node}) != (len(byNode[node]) > 0) {
 			t.Fatal(node)
 		}
 	}
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(byNode)), s.Terms(onNode)); diff != "" && len(byNode) > 0 {
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(byNode)), s.Terms(fieldNode)); diff != "" && len(byNode) > 0 {
 		t.Fatalf("terms (-want +got):\n%s", diff)
 	}
 	for i := range 3 {
 		ns := fmt.Sprint("ns", i)
-		if diff := cmp.Diff(sorted(byNamespace[ns]), names(s.In(podKind.GroupKind(), ns))); diff != "" {
+		if diff := cmp.Diff(sorted(byNamespace[ns]), names(s.List(podKind.GroupKind(), ns))); diff != "" {
 			t.Fatalf("%s (-want +got):\n%s", ns, diff)
 		}
 	}
-	if len(heard) != len(want) || len(s.In(podKind.GroupKind(), "")) != len(want) || len(s.uids) != len(want) {
-		t.Fatalf("%d were told, %d are there, %d by UID; want %d", len(heard), len(s.In(podKind.GroupKind(), "")), len(s.uids), len(want))
+	if len(replayed) != len(want) || len(s.List(podKind.GroupKind(), "")) != len(want) || len(s.byUID) != len(want) {
+		t.Fatalf("%d were told, %d are there, %d by UID; want %d", len(replayed), len(s.List(podKind.GroupKind(), "")), len(s.byUID), len(want))
 	}
 	for kind, n := range s.Counts() {
 		if n != len(want) {
@@ -134,9 +134,9 @@ func compare(t *testing.T, s *Store, heard told, want map[string]*corev1.Pod) {
 	}
 }
 
-func TestNothingNewIsNoChange(t *testing.T) {
+func TestUnchangedObjectsAreNotReported(t *testing.T) {
 	var changes int
-	s := New(nodes, func(c []Change) { changes += len(c) })
+	s := New(nodeTerms, func(c []Change) { changes += len(c) })
 	s.Set(newPod("ns", "a", "n", 1))
 	s.Set(newPod("ns", "a", "n", 1))
 	s.Replace(podKind, "", []runtime.Object{newPod("ns", "a", "n", 1)})
@@ -144,14 +144,14 @@ func TestNothingNewIsNoChange(t *testing.T) {
 	if changes != 1 {
 		t.Errorf("%d changes", changes)
 	}
-	if s.Get(schema.GroupKind{Kind: "Other"}, "ns", "a") != nil || s.In(schema.GroupKind{Kind: "Other"}, "") != nil {
+	if s.Get(schema.GroupKind{Kind: "Other"}, "ns", "a") != nil || s.List(schema.GroupKind{Kind: "Other"}, "") != nil {
 		t.Error("found what is not there")
 	}
 }
 
 func TestUID(t *testing.T) {
-	a, b := uid("8a7d1c2e-0000-4000-8000-0123456789ab"), uid("8a7d1c2e-0000-4000-8000-0123456789ac")
-	x, again, y := uid("x"), uid("x"), uid("y")
+	a, b := compactUID("8a7d1c2e-0000-4000-8000-0123456789ab"), compactUID("8a7d1c2e-0000-4000-8000-0123456789ac")
+	x, again, y := compactUID("x"), compactUID("x"), compactUID("y")
 	if a == b || x == y || x != again {
 		t.Error("UIDs are mixed up")
 	}

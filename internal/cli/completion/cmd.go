@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Kubectl is what kubectl calls to complete the words of a plugin. It has no other way.
-const Kubectl = `#!/bin/sh
+// KubectlScript is what kubectl calls to complete the words of a plugin. It has no other way.
+const KubectlScript = `#!/bin/sh
 exec kubectl holdfast __complete "$@"
 `
 
@@ -24,7 +24,7 @@ var generators = map[string]func(root *cobra.Command, out io.Writer) error{
 	"fish":       func(root *cobra.Command, out io.Writer) error { return root.GenFishCompletion(out, true) },
 	"powershell": func(root *cobra.Command, out io.Writer) error { return root.GenPowerShellCompletionWithDesc(out) },
 	"kubectl": func(_ *cobra.Command, out io.Writer) error {
-		_, err := io.WriteString(out, Kubectl)
+		_, err := io.WriteString(out, KubectlScript)
 		return err
 	},
 }
@@ -43,7 +43,7 @@ For "kubectl holdfast", kubectl itself does it in every shell where its own comp
 (kubectl completion --help). It calls a program kubectl_complete-holdfast, which has to be somewhere in
 your PATH and does nothing but this:
 
-  ` + strings.ReplaceAll(strings.TrimSpace(Kubectl), "\n", "\n  ") + `
+  ` + strings.ReplaceAll(strings.TrimSpace(KubectlScript), "\n", "\n  ") + `
 
 "kubectl holdfast completion kubectl" prints it. For the program kubectl-holdfast, called by its own
 name, name your shell instead, and load what is printed.`,

@@ -21,11 +21,11 @@ func execute(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestScripts(t *testing.T) {
+func TestScriptsAreValid(t *testing.T) {
 	for shell, want := range map[string]string{
 		"bash": "complete -o default -F __start_kubectl-holdfast kubectl-holdfast", "zsh": "#compdef kubectl-holdfast",
 		"fish": "complete -c kubectl-holdfast", "powershell": "Register-ArgumentCompleter -CommandName 'kubectl-holdfast'",
-		"kubectl": completion.Kubectl,
+		"kubectl": completion.KubectlScript,
 	} {
 		t.Run(shell, func(t *testing.T) {
 			got, err := execute(t, "completion", shell)
@@ -59,7 +59,7 @@ func TestUnknownShell(t *testing.T) {
 }
 
 // Words that need no cluster.
-func TestWords(t *testing.T) {
+func TestCompletionWithoutCluster(t *testing.T) {
 	for words, want := range map[string]string{
 		"rol":          "rollback\tGo back to an earlier spec of an application\n:4\n",
 		"completion f": "fish\n:4\n",

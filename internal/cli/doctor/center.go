@@ -11,39 +11,39 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// center looks at the application center. Applications do not need it, so that it is not there is
+// checkCenter looks at the application center. Applications do not need it, so that it is not there is
 // no problem; that it is there and does not work is one.
-func (e *examination) center(ctx context.Context) {
+func (e *checker) checkCenter(ctx context.Context) {
 	const check = "center"
-	d, err := e.kube.AppsV1().Deployments(e.operator).Get(ctx, cli.CenterName, metav1.GetOptions{})
+	d, err := e.kube.AppsV1().Deployments(e.operatorNamespace).Get(ctx, cli.CenterName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		e.add(check, OK, "not installed: applications do not need it, kubectl holdfast ui and engine do", "")
 		return
 	case err != nil:
-		e.unable(check, err)
+		e.addUnknown(check, err)
 		return
 	}
-	wanted := int32(1)
+	replicas := int32(1)
 	if d.Spec.Replicas != nil {
-		wanted = *d.Spec.Replicas
+		replicas = *d.Spec.Replicas
 	}
-	version := cli.OperatorVersion(d)
-	what := fmt.Sprintf("%d of %d ready, image %s", d.Status.ReadyReplicas, wanted, cli.OperatorImage(d))
+	version := cli.DeploymentVersion(d)
+	summary := fmt.Sprintf("%d of %d ready, image %s", d.Status.ReadyReplicas, replicas, cli.DeploymentImage(d))
 	switch {
-	case wanted == 0:
-		e.add(check, Problem, fmt.Sprintf("Deployment %s/%s is scaled to 0, so nobody can look at it", e.operator, d.Name),
-			fmt.Sprintf("kubectl -n %s scale deployment %s --replicas=2", e.operator, d.Name))
-	case d.Status.ObservedGeneration < d.Generation, d.Status.UpdatedReplicas < wanted, d.Status.ReadyReplicas < wanted:
-		e.add(check, Problem, fmt.Sprintf("Deployment %s/%s: %s, %d of the current version", e.operator, d.Name, what, d.Status.UpdatedReplicas),
-			fmt.Sprintf("look at it: kubectl -n %s describe pods -l app.kubernetes.io/component=center", e.operator))
-	case version != "" && e.found.version != "" && strings.TrimPrefix(version, "v") != strings.TrimPrefix(e.found.version, "v"):
-		e.add(check, Problem, fmt.Sprintf("it is of version %s and the operator of version %s: what it says about applications may be wrong", version, e.found.version),
+	case replicas == 0:
+		e.add(check, Problem, fmt.Sprintf("Deployment %s/%s is scaled to 0, so nobody can look at it", e.operatorNamespace, d.Name),
+			fmt.Sprintf("kubectl -n %s scale deployment %s --replicas=2", e.operatorNamespace, d.Name))
+	case d.Status.ObservedGeneration < d.Generation, d.Status.UpdatedReplicas < replicas, d.Status.ReadyReplicas < replicas:
+		e.add(check, Problem, fmt.Sprintf("Deployment %s/%s: %s, %d of the current version", e.operatorNamespace, d.Name, summary, d.Status.UpdatedReplicas),
+			fmt.Sprintf("look at it: kubectl -n %s describe pods -l app.kubernetes.io/component=center", e.operatorNamespace))
+	case version != "" && e.operatorInfo.version != "" && strings.TrimPrefix(version, "v") != strings.TrimPrefix(e.operatorInfo.version, "v"):
+		e.add(check, Problem, fmt.Sprintf("it is of version %s and the operator of version %s: what it says about applications may be wrong", version, e.operatorInfo.version),
 			"apply dist/install.yaml of one version, which has both")
 	default:
 		if version != "" {
-			what += ", version " + version
+			summary += ", version " + version
 		}
-		e.add(check, OK, what, "")
+		e.add(check, OK, summary, "")
 	}
 }

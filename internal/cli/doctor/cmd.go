@@ -34,13 +34,13 @@ could not be looked at.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.output.Check(); err != nil {
+			if err := o.output.Validate(); err != nil {
 				return err
 			}
 			return run(cmd.Context(), env, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	o.output.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatYAML, cli.FormatPath)
+	o.output.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatYAML, cli.FormatJSONPath)
 	cmd.Flags().StringVar(&o.namespace, "operator-namespace", cli.OperatorNamespace, "where the operator runs")
 	return cmd
 }

@@ -38,22 +38,22 @@ type Report struct {
 	Checks     []Check `json:"checks"`
 }
 
-// patience is how long one question may take: an API server that does not answer is an answer.
-const patience = 15 * time.Second
+// requestTimeout is how long one question may take: an API server that does not answer is an answer.
+const requestTimeout = 15 * time.Second
 
 func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) error {
 	done := cli.Progress(errOut, "Looking at the installation")
-	checks, err := Examine(ctx, env, o.namespace)
+	checks, err := RunChecks(ctx, env, o.namespace)
 	done()
 	if err != nil {
 		return err
 	}
-	return answer(o.output, checks, env.Terminal(out))
+	return printReport(o.output, checks, env.Terminal(out))
 }
 
-// Examine makes every check of an installation whose operator runs in a namespace.
-func Examine(ctx context.Context, env *cli.Env, operator string) ([]Check, error) {
-	namespace, err := env.Namespace()
+// RunChecks makes every check of an installation whose operator runs in a namespace.
+func RunChecks(ctx context.Context, env *cli.Env, operatorNamespace string) ([]Check, error) {
+	callerNamespace, err := env.Namespace()
 	if err != nil {
 		return nil, err
 	}
@@ -62,19 +62,19 @@ func Examine(ctx context.Context, env *cli.Env, operator string) ([]Check, error
 		return nil, err
 	}
 	if config.Timeout == 0 {
-		config.Timeout = patience
+		config.Timeout = requestTimeout
 	}
-	e, err := newExamination(config, env, operator, namespace)
+	e, err := newChecker(config, env, operatorNamespace, callerNamespace)
 	if err != nil {
 		return nil, err
 	}
-	err = e.all(ctx)
+	err = e.runAll(ctx)
 	return e.checks, err
 }
 
-// answer prints the report and says how it ended.
-func answer(o cli.Output, checks []Check, out cli.Terminal) error {
-	if o.Machine() {
+// printReport prints the report and says how it ended.
+func printReport(o cli.Output, checks []Check, out cli.Terminal) error {
+	if o.IsMachineReadable() {
 		if err := o.Print(out, Report{Header: cli.NewHeader("DoctorReport"), Checks: checks}); err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func Print(checks []Check, wide bool, out cli.Terminal) {
 		row := []string{c.Name, string(c.Result)}
 		switch {
 		case wide:
-			row = append(row, cli.OrNone(c.Fix), c.Message)
+			row = append(row, cli.OrDash(c.Fix), c.Message)
 		case c.Fix != "":
 			row = append(row, c.Message+"; "+c.Fix)
 		default:
@@ -112,65 +112,65 @@ func Print(checks []Check, wide bool, out cli.Terminal) {
 		}
 		table.Rows = append(table.Rows, row)
 	}
-	table.Paint = func(column int, text string) string {
+	table.Colorize = func(column int, text string) string {
 		if column != 1 {
 			return text
 		}
-		return out.Paint(map[string]string{string(OK): cli.Good, string(Problem): cli.Bad}[text], text)
+		return out.Colorize(map[string]string{string(OK): cli.ColorGood, string(Problem): cli.ColorBad}[text], text)
 	}
 	table.Print(out)
 }
 
-// examination looks at one installation.
-type examination struct {
+// checker looks at one installation.
+type checker struct {
 	env     *cli.Env
 	kube    kubernetes.Interface
 	dynamic dynamic.Interface
-	// operator is the namespace of the operator, and caller that of the caller.
-	operator, caller string
-	found            found
-	checks           []Check
+	// operatorNamespace is the namespace of the operator, and caller that of the caller.
+	operatorNamespace, callerNamespace string
+	operatorInfo                       operatorInfo
+	checks                             []Check
 }
 
-// found is what is known about the operator.
-type found struct {
-	// account is the name of its ServiceAccount; empty when there is no operator.
-	account string
+// operatorInfo is what is known about the operator.
+type operatorInfo struct {
+	// serviceAccount is the name of its ServiceAccount; empty when there is no operator.
+	serviceAccount string
 	// namespaces that it looks after; none means all.
 	namespaces []string
 	// version is that of its image or label; empty when neither says it.
 	version string
-	// leases is where its Lease is; empty when it elects no leader.
-	leases string
+	// leaseNamespace is where its Lease is; empty when it elects no leader.
+	leaseNamespace string
 }
 
-func newExamination(config *rest.Config, env *cli.Env, operator, caller string) (*examination, error) {
+func newChecker(config *rest.Config, env *cli.Env, operatorNamespace, callerNamespace string) (*checker, error) {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w; choose another one with --kubeconfig or --context", err)
 	}
-	other, err := dynamic.NewForConfig(config)
+	dynamicClient, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	return &examination{env: env, kube: kube, dynamic: other, operator: operator, caller: caller}, nil
+	return &checker{env: env, kube: kube, dynamic: dynamicClient, operatorNamespace: operatorNamespace, callerNamespace: callerNamespace}, nil
 }
 
-// all makes every check, from what everything else stands on to what is only convenient.
-func (e *examination) all(ctx context.Context) error {
-	if err := e.server(); err != nil {
+// runAll makes every check, from what everything else stands on to what is only convenient.
+func (e *checker) runAll(ctx context.Context) error {
+	if err := e.checkAPIServer(); err != nil {
 		return err
 	}
-	e.kinds(ctx)
-	e.deployment(ctx)
-	e.leader(ctx)
-	e.center(ctx)
-	e.policies(ctx)
-	e.operatorRights(ctx)
-	e.callerRights(ctx)
+	e.checkCRDs(ctx)
+	e.checkOperator(ctx)
+	e.checkLeader(ctx)
+	e.checkCenter(ctx)
+	e.checkPolicies(ctx)
+	e.checkOperatorPermissions(ctx)
+	e.checkCallerPermissions(ctx)
 	return nil
 }
 
-func (e *examination) add(name string, result Result, message, fix string) {
+func (e *checker) add(name string, result Result, message, fix string) {
 	e.checks = append(e.checks, Check{Name: name, Result: result, Message: message, Fix: fix})
 }

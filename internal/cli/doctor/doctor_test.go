@@ -20,7 +20,7 @@ import (
 )
 
 // The rights that are asked for are those that an installation grants.
-func TestRightsAreThoseOfTheRoles(t *testing.T) {
+func TestRequiredPermissionsMatchInstalledRoles(t *testing.T) {
 	content, err := os.ReadFile("../../../config/rbac/role.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -31,12 +31,12 @@ func TestRightsAreThoseOfTheRoles(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(doc), &role); err != nil {
 			t.Fatal(err)
 		}
-		granted[role.Kind] = sorted(role.Rules)
+		granted[role.Kind] = sortedAccess(role.Rules)
 	}
-	if diff := cmp.Diff(granted["ClusterRole"], sorted(slices.Concat(anywhere, everywhere))); diff != "" {
+	if diff := cmp.Diff(granted["ClusterRole"], sortedAccess(slices.Concat(applicationRules, clusterRules))); diff != "" {
 		t.Errorf("ClusterRole (-config/rbac +asked for):\n%s", diff)
 	}
-	if diff := cmp.Diff(granted["Role"], sorted(athome)); diff != "" {
+	if diff := cmp.Diff(granted["Role"], sortedAccess(leaseNamespaceRules)); diff != "" {
 		t.Errorf("Role (-config/rbac +asked for):\n%s", diff)
 	}
 	if len(granted["ClusterRole"]) < 50 || len(granted["Role"]) < 5 {
@@ -44,65 +44,65 @@ func TestRightsAreThoseOfTheRoles(t *testing.T) {
 	}
 }
 
-func sorted(rules []rbacv1.PolicyRule) []string {
+func sortedAccess(rules []rbacv1.PolicyRule) []string {
 	var out []string
-	for _, q := range questions("", rules) {
-		out = append(out, words(&q))
+	for _, q := range accessAttributes("", rules) {
+		out = append(out, describeAccess(&q))
 	}
 	slices.Sort(out)
 	return out
 }
 
-func TestLearn(t *testing.T) {
+func TestParseOperatorInfo(t *testing.T) {
 	cases := map[string]struct {
 		account string
 		args    []string
-		want    found
+		want    operatorInfo
 	}{
-		"as installed":    {account: "holdfast-operator", want: found{account: "holdfast-operator", leases: "home"}},
-		"some namespaces": {args: []string{"--namespaces=a,b", "-v"}, want: found{account: "default", namespaces: []string{"a", "b"}, leases: "home"}},
+		"as installed":    {account: "holdfast-operator", want: operatorInfo{serviceAccount: "holdfast-operator", leaseNamespace: "home"}},
+		"some namespaces": {args: []string{"--namespaces=a,b", "-v"}, want: operatorInfo{serviceAccount: "default", namespaces: []string{"a", "b"}, leaseNamespace: "home"}},
 		"a Lease elsewhere": {account: "x", args: []string{"--leader-election-namespace=there", "--leader-elect=true"},
-			want: found{account: "x", leases: "there"}},
-		"no leader": {account: "x", args: []string{"--leader-elect=false"}, want: found{account: "x"}},
+			want: operatorInfo{serviceAccount: "x", leaseNamespace: "there"}},
+		"no leader": {account: "x", args: []string{"--leader-elect=false"}, want: operatorInfo{serviceAccount: "x"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "home"}}
 			d.Spec.Template.Spec = corev1.PodSpec{ServiceAccountName: tc.account, Containers: []corev1.Container{{Args: tc.args}}}
-			if diff := cmp.Diff(tc.want, learn(d), cmp.AllowUnexported(found{})); diff != "" {
+			if diff := cmp.Diff(tc.want, parseOperatorInfo(d), cmp.AllowUnexported(operatorInfo{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestAnswer(t *testing.T) {
-	fine := Check{Name: "Kubernetes", Result: OK, Message: "v1.34.1"}
-	bad := Check{Name: "operator", Result: Problem, Message: "there is no Deployment holdfast-system/holdfast-operator", Fix: install}
-	unseen := Check{Name: "leader", Result: Unknown, Message: "not checked: no operator was found", Fix: "see above"}
+func TestPrintReport(t *testing.T) {
+	passed := Check{Name: "Kubernetes", Result: OK, Message: "v1.34.1"}
+	failed := Check{Name: "operator", Result: Problem, Message: "there is no Deployment holdfast-system/holdfast-operator", Fix: installHint}
+	unchecked := Check{Name: "leader", Result: Unknown, Message: "not checked: no operator was found", Fix: "see above"}
 	cases := map[string]struct {
 		checks []Check
 		format string
 		width  int
 		code   int
 	}{
-		"fine.txt":    {checks: []Check{fine}, code: 0},
-		"problem.txt": {checks: []Check{fine, bad, unseen}, code: 2},
-		"narrow.txt":  {checks: []Check{fine, bad, unseen}, width: 60, code: 2},
-		"wide.txt":    {checks: []Check{fine, bad, unseen}, format: "wide", code: 2},
-		"unseen.json": {checks: []Check{fine, unseen}, format: "json", code: 1},
+		"fine.txt":    {checks: []Check{passed}, code: 0},
+		"problem.txt": {checks: []Check{passed, failed, unchecked}, code: 2},
+		"narrow.txt":  {checks: []Check{passed, failed, unchecked}, width: 60, code: 2},
+		"wide.txt":    {checks: []Check{passed, failed, unchecked}, format: "wide", code: 2},
+		"unseen.json": {checks: []Check{passed, unchecked}, format: "json", code: 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			err := answer(cli.Output{Format: tc.format}, tc.checks, cli.Terminal{Writer: &out, Width: tc.width})
+			err := printReport(cli.Output{Format: tc.format}, tc.checks, cli.Terminal{Writer: &out, Width: tc.width})
 			if got := cli.ExitCode(err); got != tc.code {
 				t.Errorf("exit code %d (%v), want %d", got, err, tc.code)
 			}
 			golden.Check(t, name, out.String())
 		})
 	}
-	if err := answer(cli.Output{}, []Check{fine, unseen}, cli.Terminal{Writer: &bytes.Buffer{}}); errors.Is(err, cli.ErrNotReady) {
+	if err := printReport(cli.Output{}, []Check{passed, unchecked}, cli.Terminal{Writer: &bytes.Buffer{}}); errors.Is(err, cli.ErrNotReady) {
 		t.Error("what could not be looked at is no problem")
 	}
 }

@@ -40,7 +40,7 @@ No Secret and no ConfigMap is read.`,
   kubectl holdfast find --image mariadb -l app.kubernetes.io/component=db`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
+			if err := o.validate(); err != nil {
 				return err
 			}
 			return run(cmd.Context(), env, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -54,16 +54,16 @@ No Secret and no ConfigMap is read.`,
 	f.StringVarP(&o.labels, "selector", "l", "", "labels of the objects, as in kubectl get")
 	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "look in all namespaces")
 	f.BoolVar(&o.noHeaders, "no-headers", false, "leave out the names of the columns")
-	o.output.AddFlag(f, cli.FormatTable, cli.FormatJSON, cli.FormatYAML, cli.FormatName, cli.FormatPath)
+	o.output.AddFlag(f, cli.FormatTable, cli.FormatJSON, cli.FormatYAML, cli.FormatName, cli.FormatJSONPath)
 	return cmd
 }
 
-func (o options) check() error {
+func (o options) validate() error {
 	if o.query == (query{}) {
 		return errors.New("nothing to look for; say what with --image, --secret, --configmap, --node or -l")
 	}
 	if _, err := labels.Parse(o.labels); err != nil {
 		return fmt.Errorf("selector %q: %w; one looks like app.kubernetes.io/component=db", o.labels, err)
 	}
-	return o.output.Check()
+	return o.output.Validate()
 }

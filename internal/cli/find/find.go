@@ -21,12 +21,12 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// Use is an object of an application that uses what was looked for.
-type Use struct {
-	Namespace   string                  `json:"namespace"`
-	Application application.Place       `json:"application"`
-	Object      appsapi.ObjectReference `json:"object"`
-	Found       []Found                 `json:"found"`
+// Usage is an object of an application that uses what was looked for.
+type Usage struct {
+	Namespace   string                   `json:"namespace"`
+	Application application.ComponentRef `json:"application"`
+	Object      appsapi.ObjectReference  `json:"object"`
+	Matches     []Match                  `json:"found"`
 }
 
 func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) error {
@@ -34,25 +34,25 @@ func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) er
 	if err != nil {
 		return err
 	}
-	namespace, where := "", "all namespaces"
+	namespace, scope := "", "all namespaces"
 	if !o.allNamespaces {
 		if namespace, err = env.Namespace(); err != nil {
 			return err
 		}
-		where = "namespace " + namespace
+		scope = "namespace " + namespace
 	}
-	done := cli.Progress(errOut, "Looking through the applications of "+where)
-	uses, err := o.run(ctx, c, namespace)
+	done := cli.Progress(errOut, "Looking through the applications of "+scope)
+	uses, err := o.find(ctx, c, namespace)
 	done()
 	if err != nil {
 		return err
 	}
-	if len(uses) == 0 && !o.output.Machine() {
+	if len(uses) == 0 && !o.output.IsMachineReadable() {
 		hint := "; -A looks in all namespaces"
 		if o.allNamespaces {
 			hint = ""
 		}
-		fmt.Fprintf(errOut, "no application of %s uses %s%s\n", where, o.query, hint)
+		fmt.Fprintf(errOut, "no application of %s uses %s%s\n", scope, o.query, hint)
 		return nil
 	}
 	return o.print(env.Terminal(out), uses)
@@ -71,8 +71,8 @@ func (q query) String() string {
 	return strings.Join(parts, " and ")
 }
 
-// kinds are those that have to be read.
-func (q query) kinds() []schema.GroupVersionKind {
+// kindsToList are those that have to be read.
+func (q query) kindsToList() []schema.GroupVersionKind {
 	if q.node != "" {
 		return []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Pod")}
 	}
@@ -83,32 +83,32 @@ func (q query) kinds() []schema.GroupVersionKind {
 	return application.WorkloadKinds
 }
 
-// run returns what meets the query in a namespace, or in all.
-func (q query) run(ctx context.Context, c client.Reader, namespace string) ([]Use, error) {
-	in := client.InNamespace(namespace)
-	opts := []client.ListOption{in, q.selector()}
+// find returns what meets the query in a namespace, or in all.
+func (q query) find(ctx context.Context, c client.Reader, namespace string) ([]Usage, error) {
+	inNamespace := client.InNamespace(namespace)
+	opts := []client.ListOption{inNamespace, q.selector()}
 	if q.node != "" {
 		opts = append(opts, client.MatchingFields{"spec.nodeName": q.node})
 	}
-	kinds := q.kinds()
-	found := make([][]Use, len(kinds))
+	kinds := q.kindsToList()
+	usagesByKind := make([][]Usage, len(kinds))
 	group, groupCtx := errgroup.WithContext(ctx)
 	for i, kind := range kinds {
 		group.Go(func() (err error) {
-			found[i], err = q.list(groupCtx, c, kind, opts)
+			usagesByKind[i], err = q.list(groupCtx, c, kind, opts)
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	uses := slices.Concat(found...)
+	uses := slices.Concat(usagesByKind...)
 	if q.node != "" && len(uses) > 0 {
-		if err := placePods(ctx, c, uses, in); err != nil {
+		if err := resolvePodComponents(ctx, c, uses, inNamespace); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(uses, func(a, b Use) int {
+	slices.SortStableFunc(uses, func(a, b Usage) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Application.Name, b.Application.Name),
 			strings.Compare(a.Application.Kind, b.Application.Kind), strings.Compare(a.Application.Component, b.Application.Component),
 			strings.Compare(a.Object.Name, b.Object.Name))
@@ -119,50 +119,50 @@ func (q query) run(ctx context.Context, c client.Reader, namespace string) ([]Us
 // selector is that of our objects and of the flag, which was checked.
 func (q query) selector() client.ListOption {
 	s := labels.SelectorFromSet(labels.Set{appsapi.LabelManagedBy: appsapi.ManagedBy})
-	if more, err := labels.Parse(q.labels); err == nil {
-		requirements, _ := more.Requirements()
+	if userSelector, err := labels.Parse(q.labels); err == nil {
+		requirements, _ := userSelector.Requirements()
 		s = s.Add(requirements...)
 	}
 	return client.MatchingLabelsSelector{Selector: s}
 }
 
-func (q query) list(ctx context.Context, c client.Reader, kind schema.GroupVersionKind, opts []client.ListOption) ([]Use, error) {
+func (q query) list(ctx context.Context, c client.Reader, kind schema.GroupVersionKind, opts []client.ListOption) ([]Usage, error) {
 	objects, err := application.ListAll(ctx, c, func() client.ObjectList {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		return list
 	}, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("list objects of kind %s: %w", kind.Kind, cli.Explained(err))
+		return nil, fmt.Errorf("list objects of kind %s: %w", kind.Kind, cli.WithHint(err))
 	}
-	var uses []Use
+	var uses []Usage
 	for _, object := range objects {
 		o, ok := object.(*unstructured.Unstructured)
 		if !ok {
 			return nil, fmt.Errorf("listed a %T", object)
 		}
-		if found, ok := q.in(o.Object); ok {
-			uses = append(uses, Use{Namespace: o.GetNamespace(), Application: placeOf(o), Object: appsapi.ObjectReference{Kind: kind.Kind, Name: o.GetName()}, Found: found})
+		if matches, ok := q.match(o.Object); ok {
+			uses = append(uses, Usage{Namespace: o.GetNamespace(), Application: locate(o), Object: appsapi.ObjectReference{Kind: kind.Kind, Name: o.GetName()}, Matches: matches})
 		}
 	}
 	return uses, nil
 }
 
-// placeOf is where a child belongs. A pod knows only the name of its workload, which stands
-// in for the component until placePods.
-func placeOf(o *unstructured.Unstructured) application.Place {
-	p := application.PlaceOf(o)
+// locate is where a child belongs. A pod knows only the name of its workload, which stands
+// in for the component until resolvePodComponents.
+func locate(o *unstructured.Unstructured) application.ComponentRef {
+	p := application.ComponentRefOf(o)
 	if o.GetKind() == "Pod" {
-		p.Component = application.WorkloadOf(o).ID
+		p.Component = application.WorkloadKeyOf(o).ID
 	}
 	return p
 }
 
-// placePods says of which component pods are. A workload that is gone by now cannot.
-func placePods(ctx context.Context, c client.Reader, uses []Use, in client.InNamespace) error {
-	workloads, err := application.Workloads(ctx, c, in)
+// resolvePodComponents says of which component pods are. A workload that is gone by now cannot.
+func resolvePodComponents(ctx context.Context, c client.Reader, uses []Usage, inNamespace client.InNamespace) error {
+	workloads, err := application.ComponentsByWorkload(ctx, c, inNamespace)
 	if err != nil {
-		return cli.Explained(err)
+		return cli.WithHint(err)
 	}
 	for i := range uses {
 		u := &uses[i]

@@ -12,10 +12,10 @@ type query struct {
 	image, secret, configMap, node, labels string
 }
 
-// Found is one field that uses what is looked for.
-type Found struct {
-	// Uses is the image, or the kind and name of the object.
-	Uses string `json:"uses"`
+// Match is one field that uses what is looked for.
+type Match struct {
+	// Reference is the image, or the kind and name of the object.
+	Reference string `json:"uses"`
 	// Path is where that is said.
 	Path string `json:"path"`
 }
@@ -30,14 +30,14 @@ var (
 	configMapKeys = map[string]string{"configMapKeyRef": "name", "configMapRef": "name", "configMap": "name"}
 )
 
-// in is where an object meets the query; ok is false when it does not meet all of it. The
+// match is where an object meets the query; ok is false when it does not meet all of it. The
 // node and the labels are met already: the API server was asked for them.
-func (q query) in(object map[string]any) (found []Found, ok bool) {
+func (q query) match(object map[string]any) (matches []Match, ok bool) {
 	var s search
 	if q.image != "" {
 		s.image = q.image
 		s.walk("", "", object)
-		if len(s.found) == 0 {
+		if len(s.matches) == 0 {
 			return nil, false
 		}
 	}
@@ -50,18 +50,18 @@ func (q query) in(object map[string]any) (found []Found, ok bool) {
 		}
 		n := search{kind: named.kind, name: named.name, keys: named.keys}
 		n.walk("", "", object)
-		if len(n.found) == 0 {
+		if len(n.matches) == 0 {
 			return nil, false
 		}
-		s.found = append(s.found, n.found...)
+		s.matches = append(s.matches, n.matches...)
 	}
 	if q.node != "" {
-		s.found = append(s.found, Found{"Node " + q.node, "spec.nodeName"})
+		s.matches = append(s.matches, Match{"Node " + q.node, "spec.nodeName"})
 	}
-	if len(s.found) == 0 { // the labels alone
-		s.found = append(s.found, Found{q.labels, "metadata.labels"})
+	if len(s.matches) == 0 { // the labels alone
+		s.matches = append(s.matches, Match{q.labels, "metadata.labels"})
 	}
-	return s.found, true
+	return s.matches, true
 }
 
 // search goes through an object for an image or for a name.
@@ -69,42 +69,42 @@ type search struct {
 	image      string
 	kind, name string
 	keys       map[string]string
-	found      []Found
+	matches    []Match
 }
 
 // walk looks at a value that stands under a key, at a path. Only the spec says what is
 // used: the status of a pod repeats it, annotations may say anything.
-func (s *search) walk(at, key string, value any) {
+func (s *search) walk(path, key string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
 		if field, ok := s.keys[key]; ok && field != "" && v[field] == s.name {
-			s.found = append(s.found, Found{s.kind + " " + s.name, at + "." + field})
+			s.matches = append(s.matches, Match{s.kind + " " + s.name, path + "." + field})
 		}
 		if key == "image" { // a volume that shows the content of one
-			s.walk(at+".reference", key, v["reference"])
+			s.walk(path+".reference", key, v["reference"])
 		}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			if at == "" && k != "spec" || k == "annotations" || k == "labels" {
+			if path == "" && k != "spec" || k == "annotations" || k == "labels" {
 				continue
 			}
-			s.walk(strings.TrimPrefix(at+"."+k, "."), k, v[k])
+			s.walk(strings.TrimPrefix(path+"."+k, "."), k, v[k])
 		}
 	case []any:
 		for i, item := range v {
-			s.walk(fmt.Sprintf("%s[%s]", at, place(i, item)), key, item)
+			s.walk(fmt.Sprintf("%s[%s]", path, itemKey(i, item)), key, item)
 		}
 	case string:
 		if field, ok := s.keys[key]; ok && field == "" && v == s.name {
-			s.found = append(s.found, Found{s.kind + " " + s.name, at})
+			s.matches = append(s.matches, Match{s.kind + " " + s.name, path})
 		}
 		if s.image != "" && key == "image" && strings.Contains(v, s.image) {
-			s.found = append(s.found, Found{v, at})
+			s.matches = append(s.matches, Match{v, path})
 		}
 	}
 }
 
-// place names an item of a list.
-func place(i int, item any) string {
+// itemKey names an item of a list.
+func itemKey(i int, item any) string {
 	if m, ok := item.(map[string]any); ok {
 		if name, ok := m["name"].(string); ok {
 			return "name=" + name

@@ -7,9 +7,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// everything names the image, the Secret and the ConfigMap in all ways that a pod has, and
+// allReferences names the image, the Secret and the ConfigMap in all ways that a pod has, and
 // in some that do not count.
-const everything = `
+const allReferences = `
 metadata:
   annotations: {image: shop/web, secretName: s}
   labels: {image: shop/web}
@@ -41,39 +41,39 @@ spec:
 status: {image: shop/web}
 `
 
-func TestIn(t *testing.T) {
+func TestQueryMatch(t *testing.T) {
 	const pod = "spec.jobTemplate.spec.template.spec."
 	cases := map[string]struct {
 		query query
-		want  []Found // nil means that it does not match
+		want  []Match // nil means that it does not match
 	}{
-		"an image": {query{image: "shop/web"}, []Found{
+		"an image": {query{image: "shop/web"}, []Match{
 			{"shop/web:1", pod + "containers[name=main].image"}, {"registry.example.com/shop/web:2", pod + "initContainers[name=first].image"},
 			{"shop/web:3", pod + "volumes[name=files].image.reference"}}},
-		"a tag":         {query{image: ":2"}, []Found{{"registry.example.com/shop/web:2", pod + "initContainers[name=first].image"}}},
+		"a tag":         {query{image: ":2"}, []Match{{"registry.example.com/shop/web:2", pod + "initContainers[name=first].image"}}},
 		"another image": {query{image: "shop/api"}, nil},
-		"a Secret": {query{secret: "s"}, []Found{
+		"a Secret": {query{secret: "s"}, []Match{
 			{"Secret s", pod + "containers[name=main].env[name=A].valueFrom.secretKeyRef.name"}, {"Secret s", pod + "containers[name=main].envFrom[0].secretRef.name"},
 			{"Secret s", pod + "imagePullSecrets[name=s].name"}, {"Secret s", pod + "volumes[name=s].secret.secretName"},
 			{"Secret s", pod + "volumes[name=p].projected.sources[0].secret.name"}, {"Secret s", pod + "volumes[name=csi].csi.nodePublishSecretRef.name"}}},
 		"a part of the name of a Secret": {query{secret: "othe"}, nil},
-		"a ConfigMap": {query{configMap: "c"}, []Found{
+		"a ConfigMap": {query{configMap: "c"}, []Match{
 			{"ConfigMap c", pod + "containers[name=main].env[name=B].valueFrom.configMapKeyRef.name"}, {"ConfigMap c", pod + "containers[name=main].envFrom[1].configMapRef.name"},
 			{"ConfigMap c", pod + "volumes[name=c].configMap.name"}, {"ConfigMap c", pod + "volumes[name=p].projected.sources[1].configMap.name"}}},
-		"two":          {query{image: ":2", secret: "other"}, []Found{{"registry.example.com/shop/web:2", pod + "initContainers[name=first].image"}, {"Secret other", pod + "imagePullSecrets[name=other].name"}}},
+		"two":          {query{image: ":2", secret: "other"}, []Match{{"registry.example.com/shop/web:2", pod + "initContainers[name=first].image"}, {"Secret other", pod + "imagePullSecrets[name=other].name"}}},
 		"one of two":   {query{image: ":2", secret: "nobody"}, nil},
-		"a node":       {query{node: "n"}, []Found{{"Node n", "spec.nodeName"}}},
-		"labels alone": {query{labels: "a=b"}, []Found{{"a=b", "metadata.labels"}}},
+		"a node":       {query{node: "n"}, []Match{{"Node n", "spec.nodeName"}}},
+		"labels alone": {query{labels: "a=b"}, []Match{{"a=b", "metadata.labels"}}},
 	}
 	var object map[string]any
-	if err := yaml.UnmarshalStrict([]byte(everything), &object); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(allReferences), &object); err != nil {
 		t.Fatal(err)
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, ok := tc.query.in(object)
-			sorted := cmp.Transformer("set", func(in []Found) map[Found]int {
-				out := map[Found]int{}
+			got, ok := tc.query.match(object)
+			sorted := cmp.Transformer("set", func(in []Match) map[Match]int {
+				out := map[Match]int{}
 				for _, f := range in {
 					out[f]++
 				}

@@ -10,32 +10,32 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// answer is that for programs.
-type answer struct {
+// usageList is that for programs.
+type usageList struct {
 	cli.Header `json:",inline"`
-	Items      []Use `json:"items"`
+	Items      []Usage `json:"items"`
 }
 
-// name is that of the application, as kubectl takes it. Of a pod whose workload is gone the
+// resourceName is that of the application, as kubectl takes it. Of a pod whose workload is gone the
 // kind is not known.
-func (u Use) name() string {
+func (u Usage) resourceName() string {
 	if u.Application.Kind == "" {
 		return u.Application.Name
 	}
 	return strings.ToLower(u.Application.Kind) + "." + appsapi.GroupVersion.Group + "/" + u.Application.Name
 }
 
-func (o options) print(out cli.Terminal, uses []Use) error {
+func (o options) print(out cli.Terminal, uses []Usage) error {
 	switch {
-	case o.output.Machine():
+	case o.output.IsMachineReadable():
 		if uses == nil {
-			uses = []Use{}
+			uses = []Usage{}
 		}
-		return o.output.Print(out, answer{cli.NewHeader("UseList"), uses})
+		return o.output.Print(out, usageList{cli.NewHeader("UseList"), uses})
 	case o.output.Format == cli.FormatName:
 		var names []string
 		for _, u := range uses {
-			names = append(names, u.name())
+			names = append(names, u.resourceName())
 		}
 		for _, name := range slices.Compact(names) { // sorted by application
 			fmt.Fprintln(out, name)
@@ -47,25 +47,25 @@ func (o options) print(out cli.Terminal, uses []Use) error {
 		t.Columns = append([]string{"NAMESPACE"}, t.Columns...)
 	}
 	for _, u := range uses {
-		for _, f := range u.Found {
+		for _, f := range u.Matches {
 			app := strings.TrimSpace(u.Application.Kind + " " + u.Application.Name)
-			row := []string{app, cli.OrNone(u.Application.Component), u.Object.Kind + " " + u.Object.Name, f.Uses, f.Path}
+			row := []string{app, cli.OrDash(u.Application.Component), u.Object.Kind + " " + u.Object.Name, f.Reference, f.Path}
 			if o.allNamespaces {
 				row = append([]string{u.Namespace}, row...)
 			}
 			t.Rows = append(t.Rows, row)
 		}
 	}
-	if out.Width > 0 && width(t) > out.Width {
-		blocks(out, uses, o.allNamespaces)
+	if out.Width > 0 && tableWidth(t) > out.Width {
+		printBlocks(out, uses, o.allNamespaces)
 		return nil
 	}
 	t.Print(out)
 	return nil
 }
 
-// width is that of the whole table.
-func width(t cli.Table) int {
+// tableWidth is that of the whole table.
+func tableWidth(t cli.Table) int {
 	total := 0
 	for i := range t.Columns {
 		widest := 0
@@ -77,17 +77,17 @@ func width(t cli.Table) int {
 	return total - 2
 }
 
-// blocks is for a terminal on which the table would be a muddle of broken lines: paths are
+// printBlocks is for a terminal on which the table would be a muddle of broken lines: paths are
 // long, and people copy them.
-func blocks(out cli.Terminal, uses []Use, namespaces bool) {
+func printBlocks(out cli.Terminal, uses []Usage, showNamespaces bool) {
 	for _, u := range uses {
 		app := u.Application.Name
-		if namespaces {
+		if showNamespaces {
 			app = u.Namespace + "/" + app
 		}
-		fmt.Fprintln(out, out.Paint(cli.Bold, strings.TrimSpace(u.Application.Kind+" "+app))+", component "+cli.OrNone(u.Application.Component))
-		for _, f := range u.Found {
-			fmt.Fprintf(out, "  %s %s uses %s\n    %s\n", u.Object.Kind, u.Object.Name, f.Uses, f.Path)
+		fmt.Fprintln(out, out.Colorize(cli.StyleBold, strings.TrimSpace(u.Application.Kind+" "+app))+", component "+cli.OrDash(u.Application.Component))
+		for _, f := range u.Matches {
+			fmt.Fprintf(out, "  %s %s uses %s\n    %s\n", u.Object.Kind, u.Object.Name, f.Reference, f.Path)
 		}
 	}
 }

@@ -32,13 +32,13 @@ that one a new number.`,
   kubectl holdfast history shop --diff 3,5     # what is different in revision 5`,
 		ValidArgsFunction: env.CompleteApplication,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.output.Check(); err != nil {
+			if err := o.output.Validate(); err != nil {
 				return err
 			}
 			return run(cmd.Context(), env, o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	o.output.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatYAML, cli.FormatName, cli.FormatPath)
+	o.output.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatYAML, cli.FormatName, cli.FormatJSONPath)
 	cmd.Flags().Int64Var(&o.revision, "revision", 0, "print the spec of this revision")
 	cmd.Flags().StringVar(&o.diff, "diff", "", "print how the current spec differs from revision N, or with N,M how M differs from N")
 	cmd.MarkFlagsMutuallyExclusive("revision", "diff")

@@ -16,13 +16,13 @@ import (
 
 func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOut io.Writer) error {
 	defer cli.Progress(errOut, "Reading revisions")()
-	c, app, err := env.Application(ctx, args)
+	c, app, err := env.ResolveApplication(ctx, args)
 	if err != nil {
 		return err
 	}
 	all, err := revisions.List(ctx, c, app)
 	if err != nil {
-		return cli.Explained(err)
+		return cli.WithHint(err)
 	}
 	switch {
 	case o.revision != 0:
@@ -36,7 +36,7 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOu
 	if !slices.ContainsFunc(all, func(r revisions.Revision) bool { return r.Current }) {
 		fmt.Fprintf(errOut, "The spec that %s has now is not among them: the operator remembers it when it applies it. While it is suspended, that waits.\n", application.Title(app))
 	}
-	return printList(o.output, listOf(app, all), env.Now(), env.Terminal(out))
+	return printList(o.output, newList(app, all), env.Now(), env.Terminal(out))
 }
 
 // List is the answer for programs.
@@ -61,19 +61,19 @@ type Item struct {
 	Healthy  bool      `json:"healthy"`
 	Current  bool      `json:"current"`
 	// Changes against the one before. The first has none.
-	Changes []revisions.Change `json:"changes,omitempty"`
+	Changes []revisions.SpecChange `json:"changes,omitempty"`
 }
 
-func reference(app application.Application) Reference {
+func newReference(app application.Application) Reference {
 	return Reference{Kind: application.KindOf(app), Namespace: app.GetNamespace(), Name: app.GetName()}
 }
 
-func listOf(app application.Application, all []revisions.Revision) List {
-	l := List{Header: cli.NewHeader("RevisionList"), Application: reference(app)}
+func newList(app application.Application, all []revisions.Revision) List {
+	l := List{Header: cli.NewHeader("RevisionList"), Application: newReference(app)}
 	for i, r := range all {
 		item := Item{Revision: r.Number, Name: r.Name, Created: r.Created.UTC(), Healthy: r.Healthy, Current: r.Current}
 		if i > 0 {
-			item.Changes = revisions.Changes(all[i-1].Spec, r.Spec)
+			item.Changes = revisions.Diff(all[i-1].Spec, r.Spec)
 		}
 		l.Items = append(l.Items, item)
 	}
@@ -93,10 +93,10 @@ func printSpec(o cli.Output, app application.Application, all []revisions.Revisi
 	if err != nil {
 		return err
 	}
-	spec := revisions.Redacted(r.Spec)
+	spec := revisions.Redact(r.Spec)
 	switch {
-	case o.Machine():
-		return o.Print(out, Spec{Header: cli.NewHeader("Revision"), Application: reference(app), Revision: number, Spec: spec})
+	case o.IsMachineReadable():
+		return o.Print(out, Spec{Header: cli.NewHeader("Revision"), Application: newReference(app), Revision: number, Spec: spec})
 	case o.Format == cli.FormatName:
 		fmt.Fprintln(out, objectName(r.Name))
 		return nil
@@ -107,35 +107,35 @@ func printSpec(o cli.Output, app application.Application, all []revisions.Revisi
 // Diff is a comparison for programs. To is nil when it is with the spec of now.
 type Diff struct {
 	cli.Header  `json:",inline"`
-	Application Reference          `json:"application"`
-	From        int64              `json:"from"`
-	To          *int64             `json:"to,omitempty"`
-	Changes     []revisions.Change `json:"changes"`
+	Application Reference              `json:"application"`
+	From        int64                  `json:"from"`
+	To          *int64                 `json:"to,omitempty"`
+	Changes     []revisions.SpecChange `json:"changes"`
 }
 
-func printDiff(o cli.Output, app application.Application, all []revisions.Revision, pair string, out cli.Terminal) error {
-	d := Diff{Header: cli.NewHeader("RevisionDiff"), Application: reference(app), Changes: []revisions.Change{}}
-	first, second, two := strings.Cut(pair, ",")
-	from, err := numbered(app, all, first)
+func printDiff(o cli.Output, app application.Application, all []revisions.Revision, rangeArg string, out cli.Terminal) error {
+	d := Diff{Header: cli.NewHeader("RevisionDiff"), Application: newReference(app), Changes: []revisions.SpecChange{}}
+	first, second, hasSecond := strings.Cut(rangeArg, ",")
+	from, err := findRevision(app, all, first)
 	if err != nil {
 		return err
 	}
 	d.From = from.Number
-	target, err := revisions.Now(app)
+	target, err := revisions.CurrentSpec(app)
 	if err != nil {
 		return err
 	}
 	name := "the spec of now"
-	if two {
-		to, err := numbered(app, all, second)
+	if hasSecond {
+		to, err := findRevision(app, all, second)
 		if err != nil {
 			return err
 		}
 		d.To, target, name = &to.Number, to.Spec, fmt.Sprintf("revision %d", to.Number)
 	}
-	d.Changes = append(d.Changes, revisions.Changes(from.Spec, target)...)
+	d.Changes = append(d.Changes, revisions.Diff(from.Spec, target)...)
 	switch {
-	case o.Machine():
+	case o.IsMachineReadable():
 		return o.Print(out, d)
 	case o.Format == cli.FormatName:
 		return fmt.Errorf("a comparison has no name; use -o table, json or yaml")
@@ -148,7 +148,7 @@ func printDiff(o cli.Output, app application.Application, all []revisions.Revisi
 	return nil
 }
 
-func numbered(app application.Application, all []revisions.Revision, text string) (revisions.Revision, error) {
+func findRevision(app application.Application, all []revisions.Revision, text string) (revisions.Revision, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil {
 		return revisions.Revision{}, fmt.Errorf("%q is no number of a revision; give --diff N or --diff N,M", text)

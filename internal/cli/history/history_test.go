@@ -26,8 +26,8 @@ var specs = []string{
 	`{components: [{name: db, stateful: {image: "db:1", storage: [{name: data, mountPath: /d, size: 2Gi}]}}, {name: web, bindings: [{component: db}], service: {image: "nginx:3", replicas: 3, ports: [{port: 80}], env: [{name: MODE, value: test}], config: {files: [{path: /etc/app.yaml, content: "a: 1\n"}]}}}]}`,
 }
 
-// shop is a stack with the last of these specs, but one replica less.
-func shop(t *testing.T) (*appsapi.AppStack, []revisions.Revision) {
+// newShop is a stack with the last of these specs, but one replica less.
+func newShop(t *testing.T) (*appsapi.AppStack, []revisions.Revision) {
 	t.Helper()
 	app := &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "shop"}}
 	if err := yaml.Unmarshal([]byte(strings.Replace(specs[3], "replicas: 3", "replicas: 2", 1)), &app.Spec); err != nil {
@@ -51,33 +51,33 @@ func shop(t *testing.T) (*appsapi.AppStack, []revisions.Revision) {
 	return app, all
 }
 
-func TestGolden(t *testing.T) {
-	app, all := shop(t)
-	print := func(format string, width int, print func(cli.Output, cli.Terminal) error) func() (string, error) {
+func TestPrint(t *testing.T) {
+	app, all := newShop(t)
+	render := func(format string, width int, render func(cli.Output, cli.Terminal) error) func() (string, error) {
 		return func() (string, error) {
 			var out bytes.Buffer
-			err := print(cli.Output{Format: format}, cli.Terminal{Writer: &out, Width: width})
+			err := render(cli.Output{Format: format}, cli.Terminal{Writer: &out, Width: width})
 			return out.String(), err
 		}
 	}
-	list := func(o cli.Output, out cli.Terminal) error { return printList(o, listOf(app, all), now, out) }
+	list := func(o cli.Output, out cli.Terminal) error { return printList(o, newList(app, all), now, out) }
 	spec := func(o cli.Output, out cli.Terminal) error { return printSpec(o, app, all, 3, out) }
 	diff := func(pair string) func(cli.Output, cli.Terminal) error {
 		return func(o cli.Output, out cli.Terminal) error { return printDiff(o, app, all, pair, out) }
 	}
 	cases := map[string]func() (string, error){
-		"list.txt":        print("table", 0, list),
-		"list-narrow.txt": print("table", 60, list),
-		"list-wide.txt":   print("wide", 0, list),
-		"list.json":       print("json", 0, list),
-		"list-name.txt":   print("name", 0, list),
-		"spec.txt":        print("table", 0, spec),
-		"spec.yaml":       print("yaml", 0, spec),
-		"diff-two.txt":    print("table", 0, diff("3,5")),
-		"diff-back.txt":   print("table", 60, diff("5,3")),
-		"diff-now.txt":    print("table", 0, diff("5")),
-		"diff-same.txt":   print("table", 0, diff("5,5")),
-		"diff.yaml":       print("yaml", 0, diff("2,3")),
+		"list.txt":        render("table", 0, list),
+		"list-narrow.txt": render("table", 60, list),
+		"list-wide.txt":   render("wide", 0, list),
+		"list.json":       render("json", 0, list),
+		"list-name.txt":   render("name", 0, list),
+		"spec.txt":        render("table", 0, spec),
+		"spec.yaml":       render("yaml", 0, spec),
+		"diff-two.txt":    render("table", 0, diff("3,5")),
+		"diff-back.txt":   render("table", 60, diff("5,3")),
+		"diff-now.txt":    render("table", 0, diff("5")),
+		"diff-same.txt":   render("table", 0, diff("5,5")),
+		"diff.yaml":       render("yaml", 0, diff("2,3")),
 	}
 	for name, run := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func TestWrongNumbers(t *testing.T) {
-	app, all := shop(t)
+func TestInvalidRevisionNumbers(t *testing.T) {
+	app, all := newShop(t)
 	cases := map[string]string{
 		"9":   "AppStack prod/shop has no revision 9; kubectl holdfast history shop -n prod lists those it has",
 		"2,9": "AppStack prod/shop has no revision 9; kubectl holdfast history shop -n prod lists those it has",
@@ -109,7 +109,7 @@ func TestWrongNumbers(t *testing.T) {
 }
 
 // A password could only be there by a mistake, and then it is still not shown.
-func TestNoPassword(t *testing.T) {
+func TestPasswordsAreRedacted(t *testing.T) {
 	app := &appsapi.CloudManager{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "cm"}}
 	app.Spec.DB.RootPass = "geheim"
 	all := []revisions.Revision{
@@ -118,8 +118,8 @@ func TestNoPassword(t *testing.T) {
 	}
 	for _, format := range []string{"table", "wide", "json", "yaml"} {
 		var out bytes.Buffer
-		to, o := cli.Terminal{Writer: &out}, cli.Output{Format: format}
-		for _, err := range []error{printList(o, listOf(app, all), now, to), printSpec(o, app, all, 1, to), printDiff(o, app, all, "1,2", to), printDiff(o, app, all, "1", to)} {
+		terminal, o := cli.Terminal{Writer: &out}, cli.Output{Format: format}
+		for _, err := range []error{printList(o, newList(app, all), now, terminal), printSpec(o, app, all, 1, terminal), printDiff(o, app, all, "1,2", terminal), printDiff(o, app, all, "1", terminal)} {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,12 +12,12 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/revisions"
 )
 
-// enough changes to recognise a revision by; -o wide has all.
-const enough = 3
+// maxListedChanges changes to recognise a revision by; -o wide has all.
+const maxListedChanges = 3
 
 func printList(o cli.Output, l List, now time.Time, out cli.Terminal) error {
 	switch {
-	case o.Machine():
+	case o.IsMachineReadable():
 		return o.Print(out, l)
 	case o.Format == cli.FormatName:
 		for _, item := range l.Items {
@@ -30,12 +30,12 @@ func printList(o cli.Output, l List, now time.Time, out cli.Terminal) error {
 	if wide {
 		table.Columns = []string{"REVISION", "FIRST APPLIED", "HEALTHY", "CURRENT", "NAME", "CHANGES"}
 	}
-	table.Paint = func(column int, text string) string {
+	table.Colorize = func(column int, text string) string {
 		switch {
 		case column == 2 && text == "yes":
-			return out.Paint(cli.Good, text)
+			return out.Colorize(cli.ColorGood, text)
 		case column == 3 && text == "yes":
-			return out.Paint(cli.Bold, text)
+			return out.Colorize(cli.StyleBold, text)
 		}
 		return text
 	}
@@ -44,7 +44,7 @@ func printList(o cli.Output, l List, now time.Time, out cli.Terminal) error {
 		if wide {
 			when = item.Created.Format(time.RFC3339)
 		}
-		row := []string{strconv.FormatInt(item.Revision, 10), when, yes(item.Healthy, "no"), yes(item.Current, "-")}
+		row := []string{strconv.FormatInt(item.Revision, 10), when, yesOr(item.Healthy, "no"), yesOr(item.Current, "-")}
 		if wide {
 			row = append(row, item.Name)
 		}
@@ -54,26 +54,26 @@ func printList(o cli.Output, l List, now time.Time, out cli.Terminal) error {
 	return nil
 }
 
-func summary(changes []revisions.Change, first, all bool) string {
+func summary(changes []revisions.SpecChange, first, all bool) string {
 	switch {
 	case first:
 		return "the oldest that is remembered"
 	case len(changes) == 0:
 		return "only the order"
 	}
-	var words []string
+	var parts []string
 	for i, c := range changes {
-		if i == enough && !all {
-			words = append(words, fmt.Sprintf("and %d more", len(changes)-enough))
+		if i == maxListedChanges && !all {
+			parts = append(parts, fmt.Sprintf("and %d more", len(changes)-maxListedChanges))
 			break
 		}
-		words = append(words, c.String())
+		parts = append(parts, c.String())
 	}
-	return strings.Join(words, "; ")
+	return strings.Join(parts, "; ")
 }
 
-func yes(is bool, otherwise string) string {
-	if is {
+func yesOr(value bool, otherwise string) string {
+	if value {
 		return "yes"
 	}
 	return otherwise

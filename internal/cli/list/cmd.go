@@ -24,15 +24,15 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/cli/look"
+	"github.com/holdfast-dev/holdfast/internal/cli/collect"
 )
 
 // options are the flags.
 type options struct {
 	cli.Output
-	everywhere bool
-	selector   string
-	noHeaders  bool
+	allNamespaces bool
+	selector      string
+	noHeaders     bool
 }
 
 // Command is the verb.
@@ -46,21 +46,21 @@ func Command(env *cli.Env) *cobra.Command {
   kubectl holdfast list -l team=shop -o wide`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.Check(); err != nil {
+			if err := o.Validate(); err != nil {
 				return err
 			}
 			return o.run(cmd.Context(), env, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	o.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatYAML, cli.FormatName, cli.FormatPath)
-	cmd.Flags().BoolVarP(&o.everywhere, "all-namespaces", "A", false, "of all namespaces")
+	o.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatYAML, cli.FormatName, cli.FormatJSONPath)
+	cmd.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "of all namespaces")
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "only those with these labels")
 	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "without the names of the columns")
 	return cmd
 }
 
-// answer is a list for programs.
-type answer struct {
+// applicationList is a list for programs.
+type applicationList struct {
 	cli.Header `json:",inline"`
 	Items      []item `json:"items"`
 }
@@ -83,7 +83,7 @@ func (o *options) run(ctx context.Context, env *cli.Env, out, errOut io.Writer) 
 	if err != nil {
 		return err
 	}
-	if o.everywhere {
+	if o.allNamespaces {
 		namespace = ""
 	}
 	selector, err := labels.Parse(o.selector)
@@ -95,7 +95,7 @@ func (o *options) run(ctx context.Context, env *cli.Env, out, errOut io.Writer) 
 		return err
 	}
 	done := cli.Progress(errOut, "Listing applications")
-	items, err := collect(ctx, c, namespace, selector)
+	items, err := listApplications(ctx, c, namespace, selector)
 	done()
 	if err != nil {
 		return err
@@ -103,27 +103,27 @@ func (o *options) run(ctx context.Context, env *cli.Env, out, errOut io.Writer) 
 	return o.print(env, items, namespace, out, errOut)
 }
 
-// page is how many are read at a time.
-const page = 500
+// pageSize is how many are read at a time.
+const pageSize = 500
 
-// collect reads the applications of all kinds.
-func collect(ctx context.Context, c client.Client, namespace string, selector labels.Selector) ([]item, error) {
+// listApplications reads the applications of all kinds.
+func listApplications(ctx context.Context, c client.Client, namespace string, selector labels.Selector) ([]item, error) {
 	found := make([][]item, len(application.Kinds))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, k := range application.Kinds {
 		group.Go(func() error {
-			more := ""
+			continueToken := ""
 			for {
 				list := k.NewList()
-				err := c.List(ctx, list, &client.ListOptions{Namespace: namespace, LabelSelector: selector, Limit: page, Continue: more})
+				err := c.List(ctx, list, &client.ListOptions{Namespace: namespace, LabelSelector: selector, Limit: pageSize, Continue: continueToken})
 				if err != nil {
-					return fmt.Errorf("list %ss: %w", k.Name, cli.Explained(err))
+					return fmt.Errorf("list %ss: %w", k.Name, cli.WithHint(err))
 				}
 				_ = meta.EachListItem(list, func(obj runtime.Object) error {
-					found[i] = append(found[i], itemOf(obj.(application.Application)))
+					found[i] = append(found[i], newItem(obj.(application.Application)))
 					return nil
 				})
-				if more = list.GetContinue(); more == "" {
+				if continueToken = list.GetContinue(); continueToken == "" {
 					return nil
 				}
 			}
@@ -139,7 +139,7 @@ func collect(ctx context.Context, c client.Client, namespace string, selector la
 	return all, nil
 }
 
-func itemOf(app application.Application) item {
+func newItem(app application.Application) item {
 	s := app.ApplicationStatus()
 	it := item{
 		Kind: application.KindOf(app), Namespace: app.GetNamespace(), Name: app.GetName(), Created: app.GetCreationTimestamp().Time,
@@ -166,34 +166,34 @@ func itemOf(app application.Application) item {
 
 func (o *options) print(env *cli.Env, items []item, namespace string, out, errOut io.Writer) error {
 	switch {
-	case o.Machine():
-		return o.Print(out, answer{Header: cli.NewHeader("ApplicationList"), Items: append([]item{}, items...)})
+	case o.IsMachineReadable():
+		return o.Print(out, applicationList{Header: cli.NewHeader("ApplicationList"), Items: append([]item{}, items...)})
 	case o.Format == cli.FormatName:
 		for _, it := range items {
 			fmt.Fprintf(out, "%s.%s/%s\n", strings.ToLower(it.Kind), appsapi.GroupName, it.Name)
 		}
 		return nil
 	case len(items) == 0:
-		where := "in namespace " + namespace
+		scope := "in namespace " + namespace
 		if namespace == "" {
-			where = "in any namespace"
+			scope = "in any namespace"
 		}
-		fmt.Fprintf(errOut, "There is no application %s; config/samples has some to begin with.\n", where)
+		fmt.Fprintf(errOut, "There is no application %s; config/samples has some to begin with.\n", scope)
 		return nil
 	}
-	t := cli.Table{Columns: []string{"NAME", "KIND", "READY", "PARTS", "AGE", "WHY"}, NoHeaders: o.noHeaders, Below: true}
+	t := cli.Table{Columns: []string{"NAME", "KIND", "READY", "PARTS", "AGE", "WHY"}, NoHeaders: o.noHeaders, StackLastColumn: true}
 	terminal := env.Terminal(out)
-	ready := 2
+	readyColumn := 2
 	for _, it := range items {
-		why := it.Message
+		message := it.Message
 		if it.Ready && it.Reason == appsapi.ReasonReconciled && o.Format != cli.FormatWide {
-			why = ""
+			message = ""
 		}
-		row := []string{it.Name, it.Kind, yesNo(it.Ready), cli.OrNone(it.Components), look.Age(it.Created, env.Now()), why}
+		row := []string{it.Name, it.Kind, conditionStatus(it.Ready), cli.OrDash(it.Components), collect.Age(it.Created, env.Now()), message}
 		if o.Format == cli.FormatWide {
-			row = slices.Insert(row, 5, it.Reason, cli.OrNone(strings.Join(it.Causes, ",")))
+			row = slices.Insert(row, 5, it.Reason, cli.OrDash(strings.Join(it.Causes, ",")))
 		}
-		if o.everywhere {
+		if o.allNamespaces {
 			row = slices.Insert(row, 0, it.Namespace)
 		}
 		t.Rows = append(t.Rows, row)
@@ -201,24 +201,24 @@ func (o *options) print(env *cli.Env, items []item, namespace string, out, errOu
 	if o.Format == cli.FormatWide {
 		t.Columns = slices.Insert(t.Columns, 5, "REASON", "CAUSES")
 	}
-	if o.everywhere {
+	if o.allNamespaces {
 		t.Columns = slices.Insert(t.Columns, 0, "NAMESPACE")
-		ready++
+		readyColumn++
 	}
-	t.Paint = func(column int, text string) string {
+	t.Colorize = func(column int, text string) string {
 		switch {
-		case column != ready:
+		case column != readyColumn:
 			return text
-		case text == yesNo(true):
-			return terminal.Paint(cli.Good, text)
+		case text == conditionStatus(true):
+			return terminal.Colorize(cli.ColorGood, text)
 		}
-		return terminal.Paint(cli.Bad, text)
+		return terminal.Colorize(cli.ColorBad, text)
 	}
 	t.Print(terminal)
 	return nil
 }
 
-func yesNo(b bool) string {
+func conditionStatus(b bool) string {
 	if b {
 		return "True"
 	}

@@ -19,7 +19,7 @@ type options struct {
 	follow, previous, timestamps bool
 	tail                         int64
 	since                        time.Duration
-	streams                      int
+	maxStreams                   int
 }
 
 // Command is the verb.
@@ -40,7 +40,7 @@ containers that are restarted, until Ctrl-C.`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: env.CompleteApplication,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
+			if err := o.validate(); err != nil {
 				return err
 			}
 			return run(cmd.Context(), env, o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -54,11 +54,11 @@ containers that are restarted, until Ctrl-C.`,
 	f.BoolVar(&o.timestamps, "timestamps", false, "begin with the time of each line")
 	f.Int64Var(&o.tail, "tail", 10, "how many lines of each container that runs already; -1 means all")
 	f.DurationVar(&o.since, "since", 0, "only what is younger, for example 5m")
-	f.IntVar(&o.streams, "max-streams", 20, "how many containers are followed at once")
+	f.IntVar(&o.maxStreams, "max-streams", 20, "how many containers are followed at once")
 	return cmd
 }
 
-func (o options) check() error {
+func (o options) validate() error {
 	switch {
 	case o.previous && o.follow:
 		return errors.New("--previous is about what is over; leave out --follow")
@@ -66,8 +66,8 @@ func (o options) check() error {
 		return fmt.Errorf("--tail %d is not a number of lines; use -1 for all", o.tail)
 	case o.since < 0:
 		return fmt.Errorf("--since %s is in the future; use a duration like 5m", o.since)
-	case o.streams < 1:
-		return fmt.Errorf("--max-streams %d shows nothing; use 1 or more", o.streams)
+	case o.maxStreams < 1:
+		return fmt.Errorf("--max-streams %d shows nothing; use 1 or more", o.maxStreams)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOut io.Writer) error {
-	c, app, err := env.Application(ctx, args)
+	c, app, err := env.ResolveApplication(ctx, args)
 	if err != nil {
 		return err
 	}
@@ -28,22 +28,22 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOu
 	if err != nil {
 		return err
 	}
-	p := &printer{out: env.Terminal(out), errOut: errOut, timestamps: o.timestamps, looked: func() {}}
+	p := &printer{out: env.Terminal(out), errOut: errOut, timestamps: o.timestamps, stopProgress: func() {}}
 	if !o.follow {
-		p.looked = sync.OnceFunc(cli.Progress(errOut, "Looking for the pods of "+application.Title(app)))
+		p.stopProgress = sync.OnceFunc(cli.Progress(errOut, "Looking for the pods of "+application.Title(app)))
 	}
-	defer p.looked()
-	return cli.Explained(logs.OfApplication(ctx, c, pods, app, o.shared(), p))
+	defer p.stopProgress()
+	return cli.WithHint(logs.StreamApplication(ctx, c, pods, app, o.toLogOptions(), p))
 }
 
-// shared are the options in the words of who reads the logs.
-func (o options) shared() logs.Options {
+// toLogOptions are the options in the words of who reads the logs.
+func (o options) toLogOptions() logs.Options {
 	return logs.Options{
 		Component: o.component, Container: o.container, Follow: o.follow, Previous: o.previous,
-		Tail: o.tail, Since: o.since, Streams: o.streams,
+		Tail: o.tail, Since: o.since, MaxStreams: o.maxStreams,
 		Hints: logs.Hints{
-			Fewer:       "choose with --component or -c, or follow more with --max-streams",
-			NotPrevious: "leave out --previous",
+			SelectFewer:  "choose with --component or -c, or follow more with --max-streams",
+			OmitPrevious: "leave out --previous",
 		},
 	}
 }
@@ -53,30 +53,30 @@ type printer struct {
 	out        cli.Terminal
 	errOut     io.Writer
 	timestamps bool
-	// looked ends the word about what is being done.
-	looked func()
+	// stopProgress ends the word about what is being done.
+	stopProgress func()
 }
 
-var _ logs.Out = &printer{}
+var _ logs.Sink = &printer{}
 
-// palette has the colours of pods, those that mean something left out.
-var palette = []string{"36", "35", "34", "96", "95", "94"}
+// podColors has the colours of pods, those that mean something left out.
+var podColors = []string{"36", "35", "34", "96", "95", "94"}
 
-// Line begins with where it is from, in the colour of its pod.
-func (p *printer) Line(l logs.Line) error {
-	p.looked()
+// WriteLine begins with where it is from, in the colour of its pod.
+func (p *printer) WriteLine(l logs.Line) error {
+	p.stopProgress()
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(l.Pod)) // cannot fail
 	text := l.Text
 	if p.timestamps && l.Time != "" {
 		text = l.Time + " " + text
 	}
-	_, err := io.WriteString(p.out, p.out.Paint(palette[int(hash.Sum32())%len(palette)], l.From)+"  "+text+"\n")
+	_, err := io.WriteString(p.out, p.out.Colorize(podColors[int(hash.Sum32())%len(podColors)], l.Prefix)+"  "+text+"\n")
 	return err
 }
 
-// Say is for people, beside what was asked for.
-func (p *printer) Say(sentence string) {
-	p.looked()
+// Notify is for people, beside what was asked for.
+func (p *printer) Notify(sentence string) {
+	p.stopProgress()
 	fmt.Fprintln(p.errOut, sentence)
 }

@@ -11,8 +11,8 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
-	"github.com/holdfast-dev/holdfast/internal/rehearsal"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
+	"github.com/holdfast-dev/holdfast/internal/simulate"
 )
 
 // What becomes of data.
@@ -20,119 +20,119 @@ const (
 	dataNew      = "New"
 	dataGrows    = "Grows"
 	dataRetained = "Retained"
-	dataFound    = "Found"
+	dataReused   = "Found"
 	dataDeleted  = "Deleted"
 )
 
-// changeOf is an outcome in words.
-func changeOf(o *rehearsal.Outcome, guessed bool) (Change, error) {
+// newChange is an outcome in words.
+func newChange(o *simulate.ObjectResult, estimated bool) (Change, error) {
 	c := Change{Component: o.Component, Kind: o.ID.Kind.Kind, Name: o.ID.Name, Action: Unchanged}
-	if o.Refused != nil {
-		c.Reason = o.Refused.Error()
+	if o.Rejected != nil {
+		c.Reason = o.Rejected.Error()
 	}
 	var err error
 	switch {
-	case o.Before == nil && o.Now == nil: // it came and went, or never came
+	case o.Before == nil && o.After == nil: // it came and went, or never came
 	case o.Before == nil:
 		c.Action = Created
 		c.Runs = o.ID.Kind == desired.KindJob
-	case o.Now == nil:
+	case o.After == nil:
 		c.Action = Deleted
 	default:
-		if c.Fields, err = fields(o.Before, o.Now); err != nil {
+		if c.Fields, err = changedFields(o.Before, o.After); err != nil {
 			return c, err
 		}
 		switch {
-		case o.Anew:
+		case o.Recreated:
 			c.Action, c.Runs = Recreated, o.ID.Kind == desired.KindJob
 		case len(c.Fields) > 0:
 			c.Action = Changed
 		}
-		if c.Restarts, err = restarts(o.Before, o.Now); err != nil {
+		if c.Restarts, err = restartedPods(o.Before, o.After); err != nil {
 			return c, err
 		}
 	}
-	c.Data = data(o, c)
+	c.Data = dataEffect(o, c)
 	switch {
 	case c.Action != Unchanged:
-		c.Step, c.After, c.Because, c.Guessed = o.Pass, o.WaitsFor, o.Why, guessed
+		c.Step, c.WaitsFor, c.BlockedBy, c.Estimated = o.Pass, o.WaitsFor, o.PendingReason, estimated
 	case c.Reason != "":
-		c.Action, c.After = Refused, o.WaitsFor
+		c.Action, c.WaitsFor = Rejected, o.WaitsFor
 	}
 	return c, nil
 }
 
-// fields are those that change. The data of a revision is the spec that it remembers, and
+// changedFields are those that change. The data of a revision is the spec that it remembers, and
 // never changes.
-func fields(before, now rollout.Object) ([]Field, error) {
-	b, err := rehearsal.Plain(before)
+func changedFields(before, now rollout.Object) ([]Field, error) {
+	b, err := simulate.StripServerFields(before)
 	if err != nil {
 		return nil, err
 	}
-	n, err := rehearsal.Plain(now)
+	n, err := simulate.StripServerFields(now)
 	if err != nil {
 		return nil, err
 	}
 	out := diff(b, n)
-	if !strings.Contains(now.GetAnnotations()[appsapi.AnnotationRefs], `"`+notKnown+`"`) {
+	if !strings.Contains(now.GetAnnotations()[appsapi.AnnotationRefs], `"`+unknownHash+`"`) {
 		return out, nil
 	}
 	for i := range out {
-		if slices.Contains(hashes, out[i].Path) {
+		if slices.Contains(derivedPaths, out[i].Path) {
 			out[i].New, out[i].Unknown = nil, true
 		}
 	}
 	return out, nil
 }
 
-// hashes are the paths of what follows from other fields, and from what pods read.
-var hashes = []string{
+// derivedPaths are the paths of what follows from other fields, and from what pods read.
+var derivedPaths = []string{
 	"metadata.annotations[" + appsapi.AnnotationApplied + "]",
 	"metadata.annotations[" + appsapi.AnnotationRefs + "]",
 	"spec.template.metadata.annotations[" + appsapi.AnnotationConfig + "]",
 }
 
-// restarts is how many pods are replaced, because they are made of another template.
-func restarts(before, now rollout.Object) (int32, error) {
-	var had, has *int32
-	var old, wanted *corev1.PodTemplateSpec
+// restartedPods is how many pods are replaced, because they are made of another template.
+func restartedPods(before, now rollout.Object) (int32, error) {
+	var oldReplicas, newReplicas *int32
+	var oldTemplate, newTemplate *corev1.PodTemplateSpec
 	switch b := before.(type) {
 	case *appsv1.Deployment:
 		n := now.(*appsv1.Deployment)
-		had, has, old, wanted = b.Spec.Replicas, n.Spec.Replicas, &b.Spec.Template, &n.Spec.Template
+		oldReplicas, newReplicas, oldTemplate, newTemplate = b.Spec.Replicas, n.Spec.Replicas, &b.Spec.Template, &n.Spec.Template
 	case *appsv1.StatefulSet:
 		n := now.(*appsv1.StatefulSet)
-		had, has, old, wanted = b.Spec.Replicas, n.Spec.Replicas, &b.Spec.Template, &n.Spec.Template
+		oldReplicas, newReplicas, oldTemplate, newTemplate = b.Spec.Replicas, n.Spec.Replicas, &b.Spec.Template, &n.Spec.Template
 	default:
 		return 0, nil
 	}
-	if count(had) == 0 || count(has) == 0 {
+	if replicaCount(oldReplicas) == 0 || replicaCount(newReplicas) == 0 {
 		return 0, nil // nothing to replace, or nothing to replace it
 	}
-	x, err := plainTemplate(old)
+	x, err := comparableTemplate(oldTemplate)
 	if err != nil {
 		return 0, err
 	}
-	y, err := plainTemplate(wanted)
+	y, err := comparableTemplate(newTemplate)
 	if err != nil || reflect.DeepEqual(x, y) {
 		return 0, err
 	}
-	return count(had), nil
+	return replicaCount(oldReplicas), nil
 }
 
-func plainTemplate(t *corev1.PodTemplateSpec) (map[string]any, error) {
-	return rehearsal.Plain(&corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Name: "template"}, Template: *t})
+func comparableTemplate(t *corev1.PodTemplateSpec) (map[string]any, error) {
+	return simulate.StripServerFields(&corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Name: "template"}, Template: *t})
 }
 
-func count(n *int32) int32 {
+func replicaCount(n *int32) int32 {
 	if n == nil {
 		return 1
 	}
 	return *n
 }
 
-// data says what becomes of a claim or of credentials.
-func data(o *rehearsal.Outcome, c Change) string {
+// dataEffect says what becomes of a claim or of credentials.
+func dataEffect(o *simulate.ObjectResult, c Change) string {
 	if o.ID.Kind != desired.KindClaim && o.ID.Kind != desired.KindSecret {
 		return ""
 	}
@@ -146,10 +146,10 @@ func data(o *rehearsal.Outcome, c Change) string {
 		return ""
 	case slices.ContainsFunc(c.Fields, func(f Field) bool { return strings.HasPrefix(f.Path, "spec.resources.requests") }):
 		return dataGrows
-	case !retained(o.Before) && retained(o.Now):
+	case !retained(o.Before) && retained(o.After):
 		return dataRetained
-	case retained(o.Before) && !retained(o.Now):
-		return dataFound
+	case retained(o.Before) && !retained(o.After):
+		return dataReused
 	}
 	return ""
 }

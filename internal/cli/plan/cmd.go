@@ -48,7 +48,7 @@ The exit code is 0, also if there are changes, and 1 if something would be refus
   kubectl holdfast plan -f shop.yaml --offline`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
+			if err := o.validate(); err != nil {
 				return err
 			}
 			return run(cmd.Context(), env, o, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -61,46 +61,46 @@ The exit code is 0, also if there are changes, and 1 if something would be refus
 	return cmd
 }
 
-func (o options) check() error {
+func (o options) validate() error {
 	if o.file == "" {
 		return errors.New("no manifest given; name one with -f FILE, or give - for standard input")
 	}
-	return o.output.Check()
+	return o.output.Validate()
 }
 
 // run reads a manifest and plans every application in it. One that cannot be planned does
 // not hide the others.
 func run(ctx context.Context, env *cli.Env, o options, in io.Reader, out, errOut io.Writer) error {
-	applications, err := read(o.file, in, errOut)
+	applications, err := readManifest(o.file, in, errOut)
 	if o.offline {
-		return errors.Join(err, offline(o, applications, out))
+		return errors.Join(err, planOffline(o, applications, out))
 	}
 	if len(applications) == 0 {
 		return err
 	}
 	done := cli.Progress(errOut, "asking the API server what would become of it")
-	plans, planErr := online(ctx, env, applications, errOut)
+	plans, planErr := planOnline(ctx, env, applications, errOut)
 	done()
 	errs := []error{err, planErr}
 	if len(plans) > 0 {
-		errs = append(errs, show(env.Terminal(out), o.output, plans))
+		errs = append(errs, printPlans(env.Terminal(out), o.output, plans))
 	}
 	for _, p := range plans {
-		errs = append(errs, p.refusal())
+		errs = append(errs, p.rejection())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	for _, p := range plans {
-		if o.exitCode && p.changes() {
+		if o.exitCode && p.hasChanges() {
 			return cli.ErrNotReady // of all errors the one with this exit code
 		}
 	}
 	return nil
 }
 
-// online plans applications with what is in the cluster.
-func online(ctx context.Context, env *cli.Env, applications []declared, errOut io.Writer) ([]Plan, error) {
+// planOnline plans applications with what is in the cluster.
+func planOnline(ctx context.Context, env *cli.Env, applications []declaredApp, errOut io.Writer) ([]Plan, error) {
 	namespace, err := env.Namespace()
 	if err != nil {
 		return nil, err
@@ -109,19 +109,19 @@ func online(ctx context.Context, env *cli.Env, applications []declared, errOut i
 	if err != nil {
 		return nil, err
 	}
-	warnOfVersions(ctx, c, env.Version, errOut)
+	warnVersionSkew(ctx, c, env.Version, errOut)
 	var plans []Plan
 	var errs []error
 	for _, a := range applications {
 		if a.owner.Namespace == "" {
 			a.owner.Namespace = namespace
 		}
-		p, err := planOf(ctx, c, a)
+		p, err := newPlan(ctx, c, a)
 		if utilnet.IsConnectionRefused(err) || utilnet.IsTimeout(err) {
 			return plans, fmt.Errorf("%w; see whether the cluster is there, or ask none with --offline", err)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s %s/%s: %w", a.where, a.owner.Kind, a.owner.Namespace, a.owner.Name, err))
+			errs = append(errs, fmt.Errorf("%s: %s %s/%s: %w", a.location, a.owner.Kind, a.owner.Namespace, a.owner.Name, err))
 			continue
 		}
 		plans = append(plans, p)

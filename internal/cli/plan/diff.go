@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/internal/own"
+	"github.com/holdfast-dev/holdfast/internal/ownership"
 )
 
 // Field is a field that changes. What is added has no old value, and what is removed no new
@@ -25,14 +25,14 @@ type Field struct {
 // diff returns the fields that are different, by path.
 func diff(before, after map[string]any) []Field {
 	var out []Field
-	compare("", "", before, after, &out)
+	diffValues("", "", before, after, &out)
 	slices.SortFunc(out, func(a, b Field) int { return cmp.Compare(a.Path, b.Path) })
 	return out
 }
 
-// compare goes down for as long as both sides have the same shape. field is the name of the
+// diffValues goes down for as long as both sides have the same shape. field is the name of the
 // list or map that they are in.
-func compare(path, field string, before, after any, out *[]Field) {
+func diffValues(path, field string, before, after any, out *[]Field) {
 	if reflect.DeepEqual(before, after) {
 		return
 	}
@@ -43,7 +43,7 @@ func compare(path, field string, before, after any, out *[]Field) {
 			break
 		}
 		for _, key := range slices.Sorted(maps.Keys(union(b, a))) {
-			compare(join(path, key), key, b[key], a[key], out)
+			diffValues(joinPath(path, key), key, b[key], a[key], out)
 		}
 		return
 	case []any:
@@ -51,13 +51,13 @@ func compare(path, field string, before, after any, out *[]Field) {
 		if !ok {
 			break
 		}
-		byKeyBefore, ok := keyed(field, b)
-		byKeyAfter, alsoOK := keyed(field, a)
+		byKeyBefore, ok := indexByKey(field, b)
+		byKeyAfter, alsoOK := indexByKey(field, a)
 		if !ok || !alsoOK {
 			break
 		}
 		for _, key := range slices.Sorted(maps.Keys(union(byKeyBefore, byKeyAfter))) {
-			compare(path+"["+key+"]", field, byKeyBefore[key], byKeyAfter[key], out)
+			diffValues(path+"["+key+"]", field, byKeyBefore[key], byKeyAfter[key], out)
 		}
 		return
 	}
@@ -73,8 +73,8 @@ func union(a, b map[string]any) map[string]any {
 	return out
 }
 
-// join appends a key to a path; one with dots, such as that of a label, in brackets.
-func join(path, key string) string {
+// joinPath appends a key to a path; one with dots, such as that of a label, in brackets.
+func joinPath(path, key string) string {
 	switch {
 	case strings.ContainsAny(key, "./"):
 		return path + "[" + key + "]"
@@ -84,16 +84,16 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// keyed are the elements of a list by their keys, if they have some. The API server merges
+// indexByKey are the elements of a list by their keys, if they have some. The API server merges
 // some lists by more than the name, which people would rather read.
-func keyed(field string, list []any) (map[string]any, bool) {
+func indexByKey(field string, list []any) (map[string]any, bool) {
 	out := map[string]any{}
 	for _, e := range list {
 		element, ok := e.(map[string]any)
 		if !ok {
 			return nil, false
 		}
-		keys := own.Keys(field, element)
+		keys := ownership.MergeKeys(field, element)
 		if len(keys) == 0 {
 			return nil, false
 		}

@@ -55,19 +55,19 @@ type Wait struct {
 	For       []string `json:"for"`
 }
 
-// offline prints the order of every application. One that cannot be planned does not hide
+// planOffline prints the order of every application. One that cannot be planned does not hide
 // the others.
-func offline(o options, applications []declared, out io.Writer) error {
+func planOffline(o options, applications []declaredApp, out io.Writer) error {
 	var orders []Order
 	var errs []error
 	for _, a := range applications {
-		if err := a.check(); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", a.where, err))
+		if err := a.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", a.location, err))
 			continue
 		}
-		order, err := orderOf(a)
+		order, err := newOrder(a)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s %s: %w", a.where, a.owner.Kind, a.owner.Name, err))
+			errs = append(errs, fmt.Errorf("%s: %s %s: %w", a.location, a.owner.Kind, a.owner.Name, err))
 			continue
 		}
 		orders = append(orders, order)
@@ -78,36 +78,36 @@ func offline(o options, applications []declared, out io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// orderOf plans an application that does not exist yet.
-func orderOf(a declared) (Order, error) {
-	components := desired.For(a.owner, a.components, desired.Known{})
-	steps, err := rollout.For(rollout.Input{Owner: a.owner, Components: components})
+// newOrder plans an application that does not exist yet.
+func newOrder(a declaredApp) (Order, error) {
+	components := desired.Build(a.owner, a.components, desired.ClusterState{})
+	steps, err := rollout.NewPlan(rollout.Input{Owner: a.owner, Components: components})
 	if err != nil {
 		return Order{}, err
 	}
 	p := Order{Kind: a.owner.Kind, Namespace: a.owner.Namespace, Name: a.owner.Name}
-	for i, wave := range rollout.Order(gating(components)) {
+	for i, wave := range rollout.Waves(withoutNonGatingDependencies(components)) {
 		for _, c := range wave {
-			p.Components = append(p.Components, component(i+1, c))
+			p.Components = append(p.Components, newComponent(i+1, c))
 			if c.Suspended {
 				p.EmptyCluster.Suspended = append(p.EmptyCluster.Suspended, c.Name)
 			}
 		}
 	}
 	for _, s := range steps.Steps {
-		if s.Waits() {
+		if s.IsWaiting() {
 			p.EmptyCluster.Wait = append(p.EmptyCluster.Wait, Wait{s.Component, s.WaitsFor})
 			continue
 		}
 		p.EmptyCluster.Apply = append(p.EmptyCluster.Apply, s.Component)
 	}
-	if rollout.Ordered(components, nil) {
-		p.Deletion = deletion(a.owner, components)
+	if rollout.RequiresOrder(components, nil) {
+		p.Deletion = deletionOrder(a.owner, components)
 	}
 	return p, nil
 }
 
-func component(wave int, c desired.Component) Component {
+func newComponent(wave int, c desired.Component) Component {
 	out := Component{Wave: wave, Name: c.Name, Type: c.Type, WaitsFor: c.DependsOn, Suspended: c.Suspended}
 	for _, child := range c.Children {
 		out.Children = append(out.Children, appsapi.ObjectReference{Kind: child.Kind.Kind, Name: child.Name})
@@ -115,18 +115,18 @@ func component(wave int, c desired.Component) Component {
 	return out
 }
 
-// gating are the components without their dependencies on those that nobody waits for.
-func gating(components []desired.Component) []desired.Component {
-	free := map[string]bool{}
+// withoutNonGatingDependencies are the components without their dependencies on those that nobody waits for.
+func withoutNonGatingDependencies(components []desired.Component) []desired.Component {
+	nonGating := map[string]bool{}
 	for _, c := range components {
-		free[c.Name] = c.GatesNobody
+		nonGating[c.Name] = c.NonBlocking
 	}
 	out := make([]desired.Component, len(components))
 	for i, c := range components {
 		out[i] = c
 		out[i].DependsOn = nil
 		for _, dep := range c.DependsOn {
-			if !free[dep] {
+			if !nonGating[dep] {
 				out[i].DependsOn = append(out[i].DependsOn, dep)
 			}
 		}
@@ -134,30 +134,30 @@ func gating(components []desired.Component) []desired.Component {
 	return out
 }
 
-// deletion plays the deletion of what the components would have become.
-func deletion(owner desired.Owner, components []desired.Component) [][]string {
-	seen := rollout.Seen{}
+// deletionOrder plays the deletion of what the components would have become.
+func deletionOrder(owner desired.Owner, components []desired.Component) [][]string {
+	observed := rollout.Observed{}
 	for _, c := range components {
-		seen[c.Workload] = workload(owner, c)
+		observed[c.Workload] = workloadMetadata(owner, c)
 	}
 	var order [][]string
 	for {
-		down := rollout.Down(owner, seen)
+		down := rollout.PlanTeardown(owner, observed)
 		if down.Done {
 			return order
 		}
 		var wave []string
 		for _, r := range down.Delete {
 			wave = append(wave, r.Component)
-			delete(seen, r.Child)
+			delete(observed, r.Child)
 		}
 		slices.Sort(wave)
 		order = append(order, wave)
 	}
 }
 
-// workload is what of a workload the order of deletion is made of.
-func workload(owner desired.Owner, c desired.Component) rollout.Object {
+// workloadMetadata is what of a workload the order of deletion is made of.
+func workloadMetadata(owner desired.Owner, c desired.Component) rollout.Object {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name: c.Workload.Name, Namespace: owner.Namespace,
 		Labels:          map[string]string{appsapi.LabelComponent: c.Name},

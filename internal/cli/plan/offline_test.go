@@ -27,7 +27,7 @@ func execute(in io.Reader, args ...string) (out, errOut string, err error) {
 	return o.String(), e.String(), err
 }
 
-func TestGolden(t *testing.T) {
+func TestOfflineOutput(t *testing.T) {
 	cases := map[string][]string{
 		"stack.txt":    {"-f", "testdata/stack.yaml"},
 		"stack.json":   {"-f", "testdata/stack.yaml", "-o", "json"},
@@ -46,7 +46,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func TestOtherKindsAreLeftOut(t *testing.T) {
+func TestOtherKindsAreSkipped(t *testing.T) {
 	_, got, err := execute(nil, "-f", "testdata/several.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestOtherKindsAreLeftOut(t *testing.T) {
 }
 
 // The samples are what people try first, and the documentation shows their plan.
-func TestSamples(t *testing.T) {
+func TestOfflineSamples(t *testing.T) {
 	cases := map[string][]string{
 		"appservice.yaml": {"AppService web, 1 component\n", "1     web        Service  Deployment web, Service web, PodDisruptionBudget web  -\n", "  applied at once  web\n", "\nDeletion takes everything at once"},
 		"appstack.yaml": {
@@ -86,19 +86,19 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
-	const head = "apiVersion: apps.holdfast.dev/v1alpha1\nkind: AppStack\nmetadata: {name: shop}\nspec:\n  components:\n"
+func TestInvalidManifests(t *testing.T) {
+	const header = "apiVersion: apps.holdfast.dev/v1alpha1\nkind: AppStack\nmetadata: {name: shop}\nspec:\n  components:\n"
 	cases := map[string]struct{ manifest, want string }{
 		"a circle": {
-			manifest: head + "  - {name: a, dependsOn: [b], service: {image: x}}\n  - {name: b, dependsOn: [a], service: {image: x}}\n",
+			manifest: header + "  - {name: a, dependsOn: [b], service: {image: x}}\n  - {name: b, dependsOn: [a], service: {image: x}}\n",
 			want:     "standard input: document 1: AppStack shop: Components depend on each other in a circle: a -> b -> a; remove one of these dependencies",
 		},
 		"an unknown field": {
-			manifest: head + "  - {name: a, service: {image: x, port: 80}}\n",
+			manifest: header + "  - {name: a, service: {image: x, port: 80}}\n",
 			want:     `standard input: document 1: strict decoding error: unknown field "spec.components[0].service.port"; kubectl explain appstack.spec lists the fields there are`,
 		},
 		"a field twice": {
-			manifest: head + "  - {name: a, name: b, service: {image: x}}\n",
+			manifest: header + "  - {name: a, name: b, service: {image: x}}\n",
 			want:     `standard input: document 1: strict decoding error: yaml: unmarshal errors:` + "\n" + `  line 6: key "name" already set in map; kubectl explain appstack.spec lists the fields there are`,
 		},
 		"no YAML": {
@@ -130,15 +130,15 @@ func TestErrors(t *testing.T) {
 			want:     "standard input: document 1: spec.components is empty; add a component",
 		},
 		"a component without a name": {
-			manifest: head + "  - {service: {image: x}}\n",
+			manifest: header + "  - {service: {image: x}}\n",
 			want:     "standard input: document 1: a component has no name; give it one",
 		},
 		"a component of no type": {
-			manifest: head + "  - {name: a}\n",
+			manifest: header + "  - {name: a}\n",
 			want:     `standard input: document 1: component "a" is not exactly one of service, stateful, database and job; say what it is`,
 		},
 		"a component of two types": {
-			manifest: head + "  - {name: a, service: {image: x}, job: {image: x}}\n",
+			manifest: header + "  - {name: a, service: {image: x}, job: {image: x}}\n",
 			want:     `standard input: document 1: component "a" is not exactly one of service, stateful, database and job; say what it is`,
 		},
 		"nothing in it": {
@@ -167,7 +167,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestWrongUse(t *testing.T) {
+func TestUsageErrors(t *testing.T) {
 	cases := map[string]struct {
 		args []string
 		in   io.Reader
@@ -177,7 +177,7 @@ func TestWrongUse(t *testing.T) {
 		"an argument":     {args: []string{"shop.yaml"}, want: `unknown command "shop.yaml" for "plan"`},
 		"another output":  {args: []string{"-f", "-", "-o", "name"}, want: `output "name" is not known; use -o table, wide, json, yaml`},
 		"no such file":    {args: []string{"-f", "testdata/none.yaml"}, want: "open testdata/none.yaml: no such file or directory; give the path of a manifest, or - for standard input"},
-		"a broken stream": {args: []string{"-f", "-"}, in: broken{}, want: "read standard input: broken; check that it is a text file"},
+		"a broken stream": {args: []string{"-f", "-"}, in: failingReadWriter{}, want: "read standard input: broken; check that it is a text file"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -188,13 +188,13 @@ func TestWrongUse(t *testing.T) {
 	}
 }
 
-type broken struct{}
+type failingReadWriter struct{}
 
-func (broken) Read([]byte) (int, error)  { return 0, errors.New("broken") }
-func (broken) Write([]byte) (int, error) { return 0, errors.New("broken") }
+func (failingReadWriter) Read([]byte) (int, error)  { return 0, errors.New("broken") }
+func (failingReadWriter) Write([]byte) (int, error) { return 0, errors.New("broken") }
 
 // One that cannot be planned does not hide the others, and the error can be told apart.
-func TestOneOfSeveralIsInvalid(t *testing.T) {
+func TestInvalidApplicationDoesNotHideOthers(t *testing.T) {
 	good, err := os.ReadFile("testdata/stack.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -204,15 +204,15 @@ func TestOneOfSeveralIsInvalid(t *testing.T) {
 	if !strings.HasPrefix(out, "AppStack shop/shop, 6 components\n") {
 		t.Errorf("printed %q", out)
 	}
-	var invalid *rollout.Invalid
+	var invalid *rollout.InvalidSpec
 	if !errors.As(err, &invalid) {
 		t.Errorf("error %v, want an *Invalid", err)
 	}
 }
 
-func TestOutputThatCannotBeWritten(t *testing.T) {
+func TestWriteErrorsAreReturned(t *testing.T) {
 	for _, output := range []string{"table", "json", "yaml"} {
-		if err := printOrders(output, []Order{{Kind: "AppStack", Name: "shop"}}, broken{}); err == nil {
+		if err := printOrders(output, []Order{{Kind: "AppStack", Name: "shop"}}, failingReadWriter{}); err == nil {
 			t.Errorf("-o %s: no error", output)
 		}
 	}

@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/history"
-	"github.com/holdfast-dev/holdfast/internal/kinds"
-	"github.com/holdfast-dev/holdfast/internal/rehearsal"
+	"github.com/holdfast-dev/holdfast/internal/simulate"
 )
 
 // Plan is what would become of one application.
@@ -34,8 +34,8 @@ type Plan struct {
 	// Changes are about every object of the application, in the order in which they happen,
 	// those that stay as they are first.
 	Changes []Change `json:"changes"`
-	// Trouble is why components would not get on.
-	Trouble []Trouble `json:"trouble,omitempty"`
+	// Problems is why components would not get on.
+	Problems []Problem `json:"trouble,omitempty"`
 	// Notes are what could not be found out, and what that means.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -51,8 +51,8 @@ const (
 	Deleted   Action = "Deleted"
 	// Recreated objects are deleted and made anew. The pods of a StatefulSet stay meanwhile.
 	Recreated Action = "Recreated"
-	// Refused objects cannot be what the manifest wants, and stay as they are.
-	Refused Action = "Refused"
+	// Rejected objects cannot be what the manifest wants, and stay as they are.
+	Rejected Action = "Refused"
 )
 
 // Change is what happens to one object.
@@ -71,47 +71,47 @@ type Change struct {
 	// Data is what becomes of data, or of the password to it: New, Grows, Retained (no
 	// component has it any more), Found (one has it again) or Deleted, for good.
 	Data string `json:"data,omitempty"`
-	// After are the components that have to be ready first.
-	After []string `json:"after,omitempty"`
-	// Because says what an object waits for before it goes.
-	Because string `json:"because,omitempty"`
+	// WaitsFor are the components that have to be ready first.
+	WaitsFor []string `json:"after,omitempty"`
+	// BlockedBy says what an object waits for before it goes.
+	BlockedBy string `json:"because,omitempty"`
 	// Reason is why it is refused, or some of what was wanted of it.
 	Reason string `json:"reason,omitempty"`
-	// Guessed is set when the API server could not be asked what the object would be: fields
+	// Estimated is set when the API server could not be asked what the object would be: fields
 	// that it, or a webhook, would set are missing.
-	Guessed bool    `json:"guessed,omitempty"`
-	Fields  []Field `json:"fields,omitempty"`
+	Estimated bool    `json:"guessed,omitempty"`
+	Fields    []Field `json:"fields,omitempty"`
 }
 
-// Trouble is why a component would not get on.
-type Trouble struct {
+// Problem is why a component would not get on.
+type Problem struct {
 	Component string `json:"component"`
 	Message   string `json:"message"`
 }
 
-// planOf plans an application with what is in the cluster.
-func planOf(ctx context.Context, c client.Client, a declared) (Plan, error) {
-	before, after, err := stored(ctx, c, a)
+// newPlan plans an application with what is in the cluster.
+func newPlan(ctx context.Context, c client.Client, a declaredApp) (Plan, error) {
+	before, after, err := dryRunKubectlApply(ctx, c, a)
 	if err != nil {
-		return Plan{}, redacted(err, a)
+		return Plan{}, redactPassword(err, a)
 	}
-	l := &looker{client: c, app: after, live: before, owner: application.Owner(after), specs: application.Components(after), unknown: map[schema.GroupVersionKind]bool{}}
-	in, err := l.look(ctx)
+	obs := &observer{client: c, app: after, live: before, owner: application.Owner(after), specs: application.Components(after), missingKinds: map[schema.GroupVersionKind]bool{}}
+	in, err := obs.observe(ctx)
 	if err != nil {
 		return Plan{}, err
 	}
-	server := newDryRun(ctx, c, in, l.unknown)
-	result, err := rehearsal.Play(in, server)
+	server := newDryRun(ctx, c, in, obs.missingKinds)
+	result, err := simulate.Run(in, server)
 	if err != nil {
-		return Plan{}, redacted(err, a)
+		return Plan{}, redactPassword(err, a)
 	}
-	if result.Invalid != nil {
-		return Plan{}, fmt.Errorf("it would be stored, but can never work: %w", result.Invalid)
+	if result.SpecErr != nil {
+		return Plan{}, fmt.Errorf("it would be stored, but can never work: %w", result.SpecErr)
 	}
-	p := Plan{Kind: a.owner.Kind, Namespace: a.owner.Namespace, Name: a.owner.Name, Exists: before != nil, Suspended: result.HandsOff}
+	p := Plan{Kind: a.owner.Kind, Namespace: a.owner.Namespace, Name: a.owner.Name, Exists: before != nil, Suspended: result.AllSuspended}
 	p.SpecChanges = before == nil || before.GetGeneration() != after.GetGeneration()
-	for _, o := range result.Outcomes {
-		change, err := changeOf(o, server.guessed[o.ID])
+	for _, o := range result.Objects {
+		change, err := newChange(o, server.estimated[o.ID])
 		if err != nil {
 			return Plan{}, err
 		}
@@ -120,26 +120,26 @@ func planOf(ctx context.Context, c client.Client, a declared) (Plan, error) {
 		}
 		p.Changes = append(p.Changes, change)
 	}
-	p.countSteps()
+	p.numberSteps()
 	slices.SortFunc(p.Changes, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Component, b.Component), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
-	for component, message := range result.Trouble {
-		p.Trouble = append(p.Trouble, Trouble{component, message})
+	for component, message := range result.Problems {
+		p.Problems = append(p.Problems, Problem{component, message})
 	}
-	slices.SortFunc(p.Trouble, func(a, b Trouble) int { return cmp.Compare(a.Component, b.Component) })
-	p.Notes = l.notes
+	slices.SortFunc(p.Problems, func(a, b Problem) int { return cmp.Compare(a.Component, b.Component) })
+	p.Notes = obs.notes
 	if before != nil && before.GetAnnotations()[corev1.LastAppliedConfigAnnotation] == "" {
 		p.Notes = append(p.Notes, "It was not written by kubectl apply, which would therefore leave alone what the manifest does not mention.")
 	}
-	if result.Held {
+	if result.HeldBySuspend {
 		p.Notes = append(p.Notes, "What left the spec stays for as long as all of it is suspended.")
 	}
 	return p, nil
 }
 
-// countSteps numbers the passes that wrote something.
-func (p *Plan) countSteps() {
+// numberSteps numbers the passes that wrote something.
+func (p *Plan) numberSteps() {
 	var passes []int
 	for _, c := range p.Changes {
 		passes = append(passes, c.Step)
@@ -151,20 +151,20 @@ func (p *Plan) countSteps() {
 	}
 }
 
-// changes says whether anything would change.
-func (p Plan) changes() bool {
-	return p.SpecChanges || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Action != Unchanged && c.Action != Refused })
+// hasChanges says whether anything would change.
+func (p Plan) hasChanges() bool {
+	return p.SpecChanges || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Action != Unchanged && c.Action != Rejected })
 }
 
-// refusal is the error of a plan that does not lead to what the manifest says.
-func (p Plan) refusal() error {
-	refused := 0
+// rejection is the error of a plan that does not lead to what the manifest says.
+func (p Plan) rejection() error {
+	rejected := 0
 	for _, c := range p.Changes {
 		if c.Reason != "" {
-			refused++
+			rejected++
 		}
 	}
-	if refused+len(p.Trouble) == 0 {
+	if rejected+len(p.Problems) == 0 {
 		return nil
 	}
 	return errors.New(p.title() + " would not become what the manifest says; see what is refused above")
@@ -172,19 +172,19 @@ func (p Plan) refusal() error {
 
 func (p Plan) title() string { return fmt.Sprintf("%s %s/%s", p.Kind, p.Namespace, p.Name) }
 
-// remembered is what the operator remembers of an application; nil is nothing.
-func remembered(app application.Application) (*history.Spec, int, error) {
+// revisionSpec is what the operator remembers of an application; nil is nothing.
+func revisionSpec(app application.Application) (*history.Spec, int, error) {
 	var spec any
 	var limit int32
 	switch o := app.(type) {
 	case *appsapi.AppStack:
-		spec, limit = kinds.AppStackHistory(o)
+		spec, limit = appkind.AppStackRevisionSpec(o)
 	case *appsapi.CloudManager:
-		spec, limit = kinds.CloudManagerHistory(o)
+		spec, limit = appkind.CloudManagerRevisionSpec(o)
 	default:
 		return nil, 0, nil
 	}
-	s, err := history.Of(spec)
+	s, err := history.Encode(spec)
 	return &s, int(limit), err
 }
 

@@ -22,23 +22,23 @@ type bundle struct {
 	// title says what it is about, and by whom it was made.
 	title string
 	files []file
-	// chosen is what was left out on purpose, and missed what could not be read.
-	chosen, missed []string
+	// omitted is what was left out on purpose, and missed what could not be read.
+	omitted, unread []string
 }
 
 type file struct {
-	name, what string
-	content    []byte
+	name, description string
+	content           []byte
 }
 
-// text adds a text.
-func (b *bundle) text(name, what, content string) {
-	b.files = append(b.files, file{name, what, []byte(redact.Text(content))})
+// addText adds a text.
+func (b *bundle) addText(name, description, content string) {
+	b.files = append(b.files, file{name, description, []byte(redact.Text(content))})
 }
 
-// value adds a value as JSON or YAML, as its name says.
-func (b *bundle) value(name, what string, value any) error {
-	plain, err := generic(value)
+// addValue adds a value as JSON or YAML, as its name says.
+func (b *bundle) addValue(name, description string, addValue any) error {
+	plain, err := toJSONValue(addValue)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
@@ -56,12 +56,12 @@ func (b *bundle) value(name, what string, value any) error {
 	if err := (&cli.Output{Format: format}).Print(&content, plain); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	b.files = append(b.files, file{name, what, content.Bytes()})
+	b.files = append(b.files, file{name, description, content.Bytes()})
 	return nil
 }
 
-// generic is a value as JSON has it.
-func generic(value any) (out any, err error) {
+// toJSONValue is a value as JSON has it.
+func toJSONValue(value any) (out any, err error) {
 	content, err := json.Marshal(value)
 	if err != nil {
 		return nil, err
@@ -69,14 +69,14 @@ func generic(value any) (out any, err error) {
 	return out, utiljson.Unmarshal(content, &out)
 }
 
-// miss notes what could not be read, and why.
-func (b *bundle) miss(what string, err error) {
+// addUnread notes what could not be read, and why.
+func (b *bundle) addUnread(subject string, err error) {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n") // of joined errors
-	b.note(fmt.Sprintf("%s: %s", what, strings.Join(lines, "; ")))
+	b.addUnreadNote(fmt.Sprintf("%s: %s", subject, strings.Join(lines, "; ")))
 }
 
-// note is the same in words that somebody else has found.
-func (b *bundle) note(missed string) { b.missed = append(b.missed, redact.Text(missed)) }
+// addUnreadNote is the same in words that somebody else has found.
+func (b *bundle) addUnreadNote(note string) { b.unread = append(b.unread, redact.Text(note)) }
 
 // manifest says what is in the file and what is not.
 func (b *bundle) manifest() []byte {
@@ -84,7 +84,7 @@ func (b *bundle) manifest() []byte {
 	fmt.Fprintf(&out, "%s\n\nIn this file\n", b.title)
 	table := cli.Table{Columns: []string{"", "", ""}, NoHeaders: true}
 	for _, f := range b.files {
-		table.Rows = append(table.Rows, []string{"  " + f.name, fmt.Sprintf("%d bytes", len(f.content)), f.what})
+		table.Rows = append(table.Rows, []string{"  " + f.name, fmt.Sprintf("%d bytes", len(f.content)), f.description})
 	}
 	if len(table.Rows) > 0 {
 		table.Print(cli.Terminal{Writer: &out})
@@ -98,9 +98,9 @@ func (b *bundle) manifest() []byte {
 			fmt.Fprintf(&out, "  - %s\n", line)
 		}
 	}
-	section("Left out on purpose", b.chosen)
+	section("Left out on purpose", b.omitted)
 	section("Hidden in what is here", redact.Rules)
-	section("Not here, because it could not be read", b.missed)
+	section("Not here, because it could not be read", b.unread)
 	return out.Bytes()
 }
 

@@ -20,14 +20,14 @@ import (
 
 // options are the flags.
 type options struct {
-	file         string
-	logs, noLogs bool
-	since        time.Duration
-	operator     string
+	file              string
+	logs, noLogs      bool
+	since             time.Duration
+	operatorNamespace string
 }
 
-// toOutput stands for standard output as a file.
-const toOutput = "-"
+// stdoutPath stands for standard output as a file.
+const stdoutPath = "-"
 
 // Command is the verb.
 func Command(env *cli.Env) *cobra.Command {
@@ -49,7 +49,7 @@ lists what is in it and what is not. The exit code is 0 also when the applicatio
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: env.CompleteApplication,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(cmd.OutOrStdout()); err != nil {
+			if err := o.validate(cmd.OutOrStdout()); err != nil {
 				return err
 			}
 			return run(cmd.Context(), env, o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -60,17 +60,17 @@ lists what is in it and what is not. The exit code is 0 also when the applicatio
 	f.BoolVar(&o.logs, "logs", false, "also what the programs of the application wrote, which may contain secrets")
 	f.BoolVar(&o.noLogs, "no-logs", false, "nothing that programs wrote, which is the default")
 	f.DurationVar(&o.since, "since", 0, "only events and lines of logs that are younger, for example 1h")
-	f.StringVar(&o.operator, "operator-namespace", cli.OperatorNamespace, "where the operator runs")
+	f.StringVar(&o.operatorNamespace, "operator-namespace", cli.OperatorNamespace, "where the operator runs")
 	cmd.MarkFlagsMutuallyExclusive("logs", "no-logs")
 	return cmd
 }
 
-func (o options) check(out io.Writer) error {
+func (o options) validate(out io.Writer) error {
 	if o.since < 0 {
 		return fmt.Errorf("--since %s is in the future; use a duration like 1h", o.since)
 	}
-	if f, ok := out.(*os.File); ok && o.file == toOutput && term.IsTerminal(int(f.Fd())) {
-		return fmt.Errorf("-o %s would write a zip file to this terminal; send it somewhere, or name a file", toOutput)
+	if f, ok := out.(*os.File); ok && o.file == stdoutPath && term.IsTerminal(int(f.Fd())) {
+		return fmt.Errorf("-o %s would write a zip file to this terminal; send it somewhere, or name a file", stdoutPath)
 	}
 	return nil
 }

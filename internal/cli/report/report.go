@@ -14,7 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/cli/look"
+	"github.com/holdfast-dev/holdfast/internal/cli/collect"
 )
 
 // collector collects what the file is made of.
@@ -25,36 +25,36 @@ type collector struct {
 	kube   kubernetes.Interface
 	app    application.Application
 	now    time.Time
-	seen   look.Look
+	result collect.Result
 	bundle bundle
 }
 
 // step is a part of the work. One that fails does not end it: what it would have told is
 // missing then, and said to be.
 type step struct {
-	doing, what string
-	do          func(context.Context) error
+	progress, subject string
+	run               func(context.Context) error
 }
 
-// patience is how long a step may take: the rest is worth having without it.
-const patience = time.Minute
+// stepTimeout is how long a step may take: the rest is worth having without it.
+const stepTimeout = time.Minute
 
 func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOut io.Writer) error {
-	var doing atomic.Value
-	doing.Store("Looking for the application")
-	done := cli.ProgressOf(errOut, func() string { return doing.Load().(string) })
+	var progress atomic.Value
+	progress.Store("Looking for the application")
+	done := cli.ProgressFunc(errOut, func() string { return progress.Load().(string) })
 	c, err := newCollector(ctx, env, o, args)
 	if err != nil {
 		done()
 		return err
 	}
 	for _, s := range c.steps() {
-		doing.Store(s.doing)
-		within, stop := context.WithTimeout(ctx, patience)
-		if err := s.do(within); err != nil {
-			c.bundle.miss(s.what, cli.Explained(err))
+		progress.Store(s.progress)
+		stepCtx, cancel := context.WithTimeout(ctx, stepTimeout)
+		if err := s.run(stepCtx); err != nil {
+			c.bundle.addUnread(s.subject, cli.WithHint(err))
 		}
-		stop()
+		cancel()
 	}
 	done()
 	if err := ctx.Err(); err != nil {
@@ -65,18 +65,18 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOu
 	if err != nil {
 		return fmt.Errorf("pack the report: %w", err)
 	}
-	if o.file == toOutput {
+	if o.file == stdoutPath {
 		if _, err := out.Write(content); err != nil {
 			return fmt.Errorf("write to standard output: %w; name a file with -o", err)
 		}
-		c.say(errOut, "", len(content))
+		c.printSummary(errOut, "", len(content))
 		return nil
 	}
 	path, err := save(o.file, name+".zip", content)
 	if err != nil {
 		return err
 	}
-	c.say(out, path, len(content))
+	c.printSummary(out, path, len(content))
 	return nil
 }
 
@@ -94,20 +94,20 @@ func newCollector(ctx context.Context, env *cli.Env, o options, args []string) (
 		return nil, err
 	}
 	if !o.logs {
-		c = quiet{c}
+		c = redactingClient{c}
 	}
-	app, err := env.Find(ctx, c, args)
+	app, err := env.FindApplication(ctx, c, args)
 	if err != nil {
 		return nil, err
 	}
 	return &collector{options: o, env: env, client: c, kube: kube, app: app, now: env.Now(), bundle: bundle{
-		title:  fmt.Sprintf("Report about %s, made by kubectl holdfast %s at %s", application.Title(app), env.Version, env.Now().UTC().Format(time.RFC3339)),
-		chosen: leftOut(o),
+		title:   fmt.Sprintf("Report about %s, made by kubectl holdfast %s at %s", application.Title(app), env.Version, env.Now().UTC().Format(time.RFC3339)),
+		omitted: omittedContent(o),
 	}}, nil
 }
 
-// leftOut is what is not in the file on purpose.
-func leftOut(o options) []string {
+// omittedContent is what is not in the file on purpose.
+func omittedContent(o options) []string {
 	out := []string{"Secrets: they are never read"}
 	if o.logs {
 		return append(out, "lines of logs beyond the last ones of each container")
@@ -117,26 +117,26 @@ func leftOut(o options) []string {
 
 func (c *collector) steps() []step {
 	steps := []step{
-		{"Looking at the application", "why and tree", c.application},
-		{"Reading ConfigMaps", "ConfigMaps", c.configMaps},
-		{"Reading revisions", "revisions", c.revisions},
-		{"Reading nodes", "Nodes", c.nodes},
-		{"Reading events", "Events", c.events},
-		{"Asking for versions", "versions", c.versions},
-		{"Reading the operator", "operator", c.operatorItself},
-		{"Looking at the installation", "doctor", c.doctor},
+		{"Looking at the application", "why and tree", c.collectApplication},
+		{"Reading ConfigMaps", "ConfigMaps", c.collectConfigMaps},
+		{"Reading revisions", "revisions", c.collectRevisions},
+		{"Reading nodes", "Nodes", c.collectNodes},
+		{"Reading events", "Events", c.collectEvents},
+		{"Asking for versions", "versions", c.collectVersions},
+		{"Reading the operator", "operator", c.collectOperator},
+		{"Looking at the installation", "doctor", c.collectDoctor},
 	}
 	if c.logs {
-		steps = append(steps, step{"Reading logs", "logs", c.appLogs})
+		steps = append(steps, step{"Reading logs", "logs", c.collectAppLogs})
 	}
 	return steps
 }
 
 // save writes a new file: an older report is not written over.
-func save(where, name string, content []byte) (string, error) {
-	path := where
-	if info, err := os.Stat(where); where == "" || err == nil && info.IsDir() {
-		path = filepath.Join(where, name)
+func save(target, name string, content []byte) (string, error) {
+	path := target
+	if info, err := os.Stat(target); target == "" || err == nil && info.IsDir() {
+		path = filepath.Join(target, name)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	switch {
@@ -146,8 +146,8 @@ func save(where, name string, content []byte) (string, error) {
 		return "", fmt.Errorf("%w; choose another file with -o", err)
 	}
 	_, err = f.Write(content)
-	if closed := f.Close(); err == nil {
-		err = closed
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
 	}
 	if err != nil {
 		_ = os.Remove(path) // half of it is of no use
@@ -156,20 +156,20 @@ func save(where, name string, content []byte) (string, error) {
 	return path, nil
 }
 
-// say says what was written and what to do with it.
-func (c *collector) say(out io.Writer, path string, size int) {
-	where := "a report"
+// printSummary says what was written and what to do with it.
+func (c *collector) printSummary(out io.Writer, path string, size int) {
+	name := "a report"
 	if path != "" {
-		where = path
+		name = path
 	}
-	fmt.Fprintf(out, "Wrote %s about %s: %d files, %d KiB.\n", where, application.Title(c.app), len(c.bundle.files)+1, (size+1023)/1024)
+	fmt.Fprintf(out, "Wrote %s about %s: %d files, %d KiB.\n", name, application.Title(c.app), len(c.bundle.files)+1, (size+1023)/1024)
 	if c.logs {
 		fmt.Fprintln(out, "It has what the programs of the application wrote, which may contain secrets that nothing recognises: read logs/ before you share it.")
 	} else {
 		fmt.Fprintln(out, "It has no Secrets, and nothing that programs wrote, which may contain secrets; --logs includes that.")
 	}
-	for _, missed := range c.bundle.missed {
-		fmt.Fprintf(out, "not in it: %s\n", missed)
+	for _, note := range c.bundle.unread {
+		fmt.Fprintf(out, "not in it: %s\n", note)
 	}
 	if path != "" {
 		fmt.Fprintf(out, "Look through it, beginning with its MANIFEST (unzip -p %s '*/MANIFEST'), and attach it to your bug report.\n", path)

@@ -22,8 +22,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
 
-// unpacked is what is in a zip file, by name.
-func unpacked(t *testing.T, content []byte) map[string]string {
+// unzip is what is in a zip file, by name.
+func unzip(t *testing.T, content []byte) map[string]string {
 	t.Helper()
 	r, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
 	if err != nil {
@@ -44,24 +44,24 @@ func unpacked(t *testing.T, content []byte) map[string]string {
 	return out
 }
 
-func TestBundle(t *testing.T) {
-	b := &bundle{title: "Report about AppStack shop/shop, made by kubectl holdfast v1.2.3 at 2026-01-02T03:04:05Z", chosen: leftOut(options{})}
-	b.text("why.txt", "why it is not ready, for people", "it said PASSWORD=kanarienvogel\n")
-	if err := b.value("objects/pod/web.yaml", "Pod", &corev1.Pod{
+func TestBundleIsRedacted(t *testing.T) {
+	b := &bundle{title: "Report about AppStack shop/shop, made by kubectl holdfast v1.2.3 at 2026-01-02T03:04:05Z", omitted: omittedContent(options{})}
+	b.addText("why.txt", "why it is not ready, for people", "it said PASSWORD=kanarienvogel\n")
+	if err := b.addValue("objects/pod/web.yaml", "Pod", &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{Kind: "Pod"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Env: []corev1.EnvVar{{Name: "A", Value: "kanarienvogel"}}}}},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.value("why.json", "the same for programs", []string{"--token=kanarienvogel"}); err != nil {
+	if err := b.addValue("why.json", "the same for programs", []string{"--token=kanarienvogel"}); err != nil {
 		t.Fatal(err)
 	}
-	b.miss("Nodes", errors.New("you may not read them at https://me:kanarienvogel@host"))
-	b.miss("logs", errors.Join(errors.New("one"), errors.New("two")))
+	b.addUnread("Nodes", errors.New("you may not read them at https://me:kanarienvogel@host"))
+	b.addUnread("logs", errors.Join(errors.New("one"), errors.New("two")))
 	content, err := b.zip("folder", time.Unix(0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := unpacked(t, content)
+	files := unzip(t, content)
 	for name, text := range files {
 		if strings.Contains(text, "kanarienvogel") {
 			t.Errorf("%s: %s", name, text)
@@ -76,42 +76,42 @@ func TestBundle(t *testing.T) {
 	golden.Check(t, "manifest.txt", files["folder/MANIFEST"])
 }
 
-func TestSilenceEvent(t *testing.T) {
-	const wrote = "(left out: 13 bytes that a program wrote; --logs includes them)"
+func TestRedactEvent(t *testing.T) {
+	const omitted = "(left out: 13 bytes that a program wrote; --logs includes them)"
 	cases := map[string]struct{ reason, message, want string }{
-		"output of a probe":          {"Unhealthy", "Readiness probe failed: kanarienvogel", "Readiness probe failed: " + wrote},
+		"output of a probe":          {"Unhealthy", "Readiness probe failed: kanarienvogel", "Readiness probe failed: " + omitted},
 		"what kubelet says":          {"Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 500", "Liveness probe failed: HTTP probe failed with statuscode: 500"},
 		"an address":                 {"Unhealthy", `Readiness probe failed: Get "http://10.0.0.1:80/": EOF`, `Readiness probe failed: Get "http://10.0.0.1:80/": EOF`},
-		"output of a hook":           {"FailedPostStartHook", "kanarienvogel", wrote},
+		"output of a hook":           {"FailedPostStartHook", "kanarienvogel", omitted},
 		"nothing that a program did": {"FailedMount", "kanarienvogel", "kanarienvogel"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			e := &corev1.Event{Reason: tc.reason, Message: tc.message}
-			if silenceEvent(e); e.Message != tc.want {
+			if redactEvent(e); e.Message != tc.want {
 				t.Errorf("got %q, want %q", e.Message, tc.want)
 			}
 		})
 	}
 }
 
-func TestSilencePod(t *testing.T) {
-	const wrote = "(left out: 13 bytes that a program wrote; --logs includes them)"
-	ended := func(reason, message string) corev1.ContainerState {
+func TestRedactPod(t *testing.T) {
+	const omitted = "(left out: 13 bytes that a program wrote; --logs includes them)"
+	terminated := func(reason, message string) corev1.ContainerState {
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, Message: message}}
 	}
 	pod := &corev1.Pod{Status: corev1.PodStatus{
-		InitContainerStatuses: []corev1.ContainerStatus{{State: ended("Error", "kanarienvogel")}},
+		InitContainerStatuses: []corev1.ContainerStatus{{State: terminated("Error", "kanarienvogel")}},
 		ContainerStatuses: []corev1.ContainerStatus{
-			{State: ended("Error", ""), LastTerminationState: ended("OOMKilled", "kanarienvogel")},
-			{State: ended("StartError", "no such file")}, {},
+			{State: terminated("Error", ""), LastTerminationState: terminated("OOMKilled", "kanarienvogel")},
+			{State: terminated("StartError", "no such file")}, {},
 		},
 	}}
-	silencePod(pod)
+	redactPod(pod)
 	for what, pair := range map[string][2]string{
-		"of an init container":  {pod.Status.InitContainerStatuses[0].State.Terminated.Message, wrote},
+		"of an init container":  {pod.Status.InitContainerStatuses[0].State.Terminated.Message, omitted},
 		"nothing":               {pod.Status.ContainerStatuses[0].State.Terminated.Message, ""},
-		"before a restart":      {pod.Status.ContainerStatuses[0].LastTerminationState.Terminated.Message, wrote},
+		"before a restart":      {pod.Status.ContainerStatuses[0].LastTerminationState.Terminated.Message, omitted},
 		"what the runtime says": {pod.Status.ContainerStatuses[1].State.Terminated.Message, "no such file"},
 	} {
 		if pair[0] != pair[1] {
@@ -120,11 +120,11 @@ func TestSilencePod(t *testing.T) {
 	}
 }
 
-func TestLogs(t *testing.T) {
-	var asked []string
+func TestPodLogs(t *testing.T) {
+	var requests []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		asked = append(asked, q.Get("container")+" previous="+q.Get("previous")+" since="+q.Get("sinceSeconds")+" tail="+q.Get("tailLines"))
+		requests = append(requests, q.Get("container")+" previous="+q.Get("previous")+" since="+q.Get("sinceSeconds")+" tail="+q.Get("tailLines"))
 		if q.Get("container") == "broken" {
 			http.Error(w, "no node", http.StatusBadGateway)
 			return
@@ -137,10 +137,10 @@ func TestLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &collector{kube: kube, options: options{since: time.Hour}}
-	running, ended := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	running, terminated := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1"}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
-		{Name: "web", State: running, LastTerminationState: ended}, {Name: "waits"}, {Name: "broken", State: ended}}}}
-	err = c.logsOf(t.Context(), pod, "logs")
+		{Name: "web", State: running, LastTerminationState: terminated}, {Name: "waits"}, {Name: "broken", State: terminated}}}}
+	err = c.addPodLogs(t.Context(), pod, "logs")
 	if err == nil || !strings.HasPrefix(err.Error(), "log of shop/web-1, container broken: ") {
 		t.Errorf("got %v", err)
 	}
@@ -152,14 +152,14 @@ func TestLogs(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	want := []string{"web previous= since=3600 tail=1000", "web previous=true since=3600 tail=1000", "broken previous= since=3600 tail=1000"}
-	if diff := cmp.Diff(want, asked); diff != "" {
+	if diff := cmp.Diff(want, requests); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestSave(t *testing.T) {
+func TestSaveDoesNotOverwrite(t *testing.T) {
 	dir := t.TempDir()
-	cases := []struct{ where, want, fails string }{
+	cases := []struct{ where, want, wantErr string }{
 		{filepath.Join(dir, "a.zip"), filepath.Join(dir, "a.zip"), ""},
 		{filepath.Join(dir, "a.zip"), "", "a.zip exists already and is not written over; choose another file with -o"},
 		{dir, filepath.Join(dir, "new.zip"), ""},
@@ -167,8 +167,8 @@ func TestSave(t *testing.T) {
 	}
 	for _, tc := range cases {
 		got, err := save(tc.where, "new.zip", []byte("x"))
-		if got != tc.want || (err != nil) != (tc.fails != "") || err != nil && !strings.HasSuffix(err.Error(), tc.fails) {
-			t.Errorf("%s: got %q %v, want %q %s", tc.where, got, err, tc.want, tc.fails)
+		if got != tc.want || (err != nil) != (tc.wantErr != "") || err != nil && !strings.HasSuffix(err.Error(), tc.wantErr) {
+			t.Errorf("%s: got %q %v, want %q %s", tc.where, got, err, tc.want, tc.wantErr)
 		}
 	}
 	if info, err := os.Stat(filepath.Join(dir, "a.zip")); err != nil || info.Mode().Perm() != 0o600 {

@@ -11,22 +11,22 @@ import (
 )
 
 func run(ctx context.Context, env *cli.Env, component string, args []string, out io.Writer) error {
-	c, app, err := env.Application(ctx, args)
+	c, app, err := env.ResolveApplication(ctx, args)
 	if err != nil {
 		return err
 	}
-	var r edit.Restarted
-	_, err = cli.Writer(c).Edit(ctx, app, func(spec map[string]any) (bool, error) {
+	var r edit.RestartResult
+	_, err = cli.NewWriter(c).Edit(ctx, app, func(spec map[string]any) (bool, error) {
 		r, err = edit.Restart(app, spec, component, env.Now())
 		return true, err
 	})
 	if err != nil {
-		return cli.Explained(err)
+		return cli.WithHint(err)
 	}
 	if len(r.Suspended) > 0 {
 		fmt.Fprintf(out, "%s Suspended, so only after kubectl holdfast resume: %s.\n", r, strings.Join(r.Suspended, ", "))
 		return nil
 	}
-	fmt.Fprintf(out, "%s %s\n", r, cli.FollowIt(app))
+	fmt.Fprintf(out, "%s %s\n", r, cli.FollowHint(app))
 	return nil
 }

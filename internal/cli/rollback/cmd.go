@@ -38,7 +38,7 @@ them, it is refused.`,
   kubectl holdfast rollback shop --to-revision 3 --yes`,
 		ValidArgsFunction: env.CompleteApplication,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return run(cmd.Context(), env, o, args, streams{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), env.CanAsk(cmd.InOrStdin())})
+			return run(cmd.Context(), env, o, args, streams{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), env.IsInteractive(cmd.InOrStdin())})
 		},
 	}
 	cmd.Flags().Int64Var(&o.revision, "to-revision", 0, "the number of the revision; kubectl holdfast history has them (default: the last healthy one that is not the current one)")

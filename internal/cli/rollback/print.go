@@ -13,19 +13,19 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/revisions"
 )
 
-// show prints for people what going back means.
-func show(d *edit.Rollback, app application.Application, now time.Time, out cli.Terminal) {
+// printRollback prints for people what going back means.
+func printRollback(d *edit.Rollback, app application.Application, now time.Time, out cli.Terminal) {
 	health := "everything was ready with it"
-	if !d.To.Healthy {
+	if !d.Target.Healthy {
 		health = "never was everything ready with it"
 	}
-	fmt.Fprintf(out, "%s, back to revision %d: %s; first applied %s ago\n\n", application.Title(app), d.To.Number, health, duration.HumanDuration(now.Sub(d.To.Created)))
+	fmt.Fprintf(out, "%s, back to revision %d: %s; first applied %s ago\n\n", application.Title(app), d.Target.Number, health, duration.HumanDuration(now.Sub(d.Target.Created)))
 	cli.PrintChanges(d.Changes, out)
-	section(out, "Stays as it is:", staying(d))
-	section(out, "Data:", d.Notes)
+	printSection(out, "Stays as it is:", unchangedFields(d))
+	printSection(out, "Data:", d.Notes)
 }
 
-func section(out cli.Terminal, title string, lines []string) {
+func printSection(out cli.Terminal, title string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
@@ -39,20 +39,20 @@ func section(out cli.Terminal, title string, lines []string) {
 	}
 }
 
-// staying says what the revision had otherwise.
-func staying(d *edit.Rollback) []string {
+// unchangedFields says what the revision had otherwise.
+func unchangedFields(d *edit.Rollback) []string {
 	var out []string
-	for _, c := range d.Kept() {
-		out = append(out, fmt.Sprintf("%s: %s %s (%s in revision %d)", c.Component, c.Path, valueOr(c.After), valueOr(c.Before), d.To.Number))
+	for _, c := range d.NotableRetained() {
+		out = append(out, fmt.Sprintf("%s: %s %s (%s in revision %d)", c.Component, c.Path, formatValue(c.After), formatValue(c.Before), d.Target.Number))
 	}
 	return out
 }
 
-func valueOr(value any) string {
+func formatValue(value any) string {
 	if value == nil {
 		return "not set"
 	}
-	if text := revisions.Short(value); text != "" {
+	if text := revisions.ShortValue(value); text != "" {
 		return text
 	}
 	return "something else"

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
 
-func TestPrint(t *testing.T) {
+func TestPrintRollback(t *testing.T) {
 	const now = `{components: [
 	  {name: db, stateful: {image: "db:2", storage: [{name: data, mountPath: /d, size: 2Gi, className: fast}]}},
 	  {name: cache, stateful: {image: "kv:1", storage: [{name: data, mountPath: /d, size: 1Gi}]}},
@@ -25,20 +25,20 @@ func TestPrint(t *testing.T) {
 	at := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	app := &appsapi.AppStack{}
 	app.Namespace, app.Name = "prod", "shop"
-	past := edit.Past{App: app, All: []revisions.Revision{{Number: 1, Healthy: true, Created: at.Add(-50 * time.Hour)}}}
-	for text, into := range map[string]*revisions.Spec{now: &past.Now, earlier: &past.All[0].Spec} {
-		if err := yaml.Unmarshal([]byte(text), into); err != nil {
+	past := edit.RollbackPlanner{App: app, Revisions: []revisions.Revision{{Number: 1, Healthy: true, Created: at.Add(-50 * time.Hour)}}}
+	for text, spec := range map[string]*revisions.Spec{now: &past.CurrentSpec, earlier: &past.Revisions[0].Spec} {
+		if err := yaml.Unmarshal([]byte(text), spec); err != nil {
 			t.Fatal(err)
 		}
 	}
-	past.All[0].Spec["components"].([]any)[1].(map[string]any)["service"].(map[string]any)["replicas"] = int64(3) // as the API server has it
-	d, err := past.Choose(1)
+	past.Revisions[0].Spec["components"].([]any)[1].(map[string]any)["service"].(map[string]any)["replicas"] = int64(3) // as the API server has it
+	d, err := past.Plan(1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for file, width := range map[string]int{"plan.txt": 0, "plan-narrow.txt": 60} {
 		var out bytes.Buffer
-		show(d, app, at, cli.Terminal{Writer: &out, Width: width})
+		printRollback(d, app, at, cli.Terminal{Writer: &out, Width: width})
 		golden.Check(t, file, out.String())
 	}
 }

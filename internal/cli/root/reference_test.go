@@ -13,49 +13,49 @@ import (
 )
 
 const (
-	page  = "../../../docs/user/plugin.md"
-	begin = "<!-- begin of the reference: go test ./internal/cli/root -update writes it -->\n"
-	end   = "<!-- end of the reference -->\n"
+	pluginPage     = "../../../docs/user/plugin.md"
+	referenceBegin = "<!-- begin of the reference: go test ./internal/cli/root -update writes it -->\n"
+	referenceEnd   = "<!-- end of the reference -->\n"
 )
 
-// TestReference holds the page about the plugin to the flags that there are.
-func TestReference(t *testing.T) {
-	content, err := os.ReadFile(page)
+// TestReferenceIsUpToDate holds the page about the plugin to the flags that there are.
+func TestReferenceIsUpToDate(t *testing.T) {
+	content, err := os.ReadFile(pluginPage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, ok := strings.Cut(string(content), begin)
-	got, after, closed := strings.Cut(rest, end)
+	before, rest, ok := strings.Cut(string(content), referenceBegin)
+	got, after, closed := strings.Cut(rest, referenceEnd)
 	if !ok || !closed {
-		t.Fatalf("%s has no place for the reference", page)
+		t.Fatalf("%s has no place for the reference", pluginPage)
 	}
-	want := reference(Command("dev"))
+	want := renderReference(Command("dev"))
 	if *golden.Update {
-		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o644); err != nil {
+		if err := os.WriteFile(pluginPage, []byte(before+referenceBegin+want+referenceEnd+after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got); go test ./internal/cli/root -update writes it:\n%s", page, diff)
+		t.Errorf("%s (-want +got); go test ./internal/cli/root -update writes it:\n%s", pluginPage, diff)
 	}
 }
 
-func reference(root *cobra.Command) string {
+func renderReference(root *cobra.Command) string {
 	var b strings.Builder
 	for _, c := range root.Commands() {
 		fmt.Fprintf(&b, "\n**%s**: %s.\n\n```text\n%s\n", c.Name(), c.Short, c.UseLine())
 		if len(c.Aliases) > 0 {
 			fmt.Fprintf(&b, "also called %s\n", strings.Join(c.Aliases, ", "))
 		}
-		b.WriteString(usages(c.NonInheritedFlags().FlagUsages()) + "```\n")
+		b.WriteString(flagUsages(c.NonInheritedFlags().FlagUsages()) + "```\n")
 	}
-	fmt.Fprintf(&b, "\n**All verbs** take the flags of kubectl, too:\n\n```text\n%s```\n", usages(root.PersistentFlags().FlagUsages()))
+	fmt.Fprintf(&b, "\n**All verbs** take the flags of kubectl, too:\n\n```text\n%s```\n", flagUsages(root.PersistentFlags().FlagUsages()))
 	return b.String()
 }
 
-// usages leaves out where this machine keeps its cache.
-func usages(text string) string {
+// flagUsages leaves out where this machine keeps its cache.
+func flagUsages(text string) string {
 	var out []string
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, "--cache-dir") {
@@ -67,15 +67,15 @@ func usages(text string) string {
 	return strings.Join(out, "")
 }
 
-// TestEveryVerbHasASection: what the page does not show, nobody finds.
-func TestEveryVerbHasASection(t *testing.T) {
-	content, err := os.ReadFile(page)
+// TestEveryVerbHasAnExample: what the page does not show, nobody finds.
+func TestEveryVerbHasAnExample(t *testing.T) {
+	content, err := os.ReadFile(pluginPage)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range Command("dev").Commands() {
 		if !strings.Contains(string(content), "$ kubectl holdfast "+c.Name()) {
-			t.Errorf("%s shows no example of %s", page, c.Name())
+			t.Errorf("%s shows no example of %s", pluginPage, c.Name())
 		}
 	}
 }

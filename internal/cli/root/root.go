@@ -10,9 +10,9 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/center"
 	"github.com/holdfast-dev/holdfast/internal/cli/completion"
 	"github.com/holdfast-dev/holdfast/internal/cli/doctor"
-	"github.com/holdfast-dev/holdfast/internal/cli/engine"
 	"github.com/holdfast-dev/holdfast/internal/cli/find"
 	"github.com/holdfast-dev/holdfast/internal/cli/history"
 	"github.com/holdfast-dev/holdfast/internal/cli/list"
@@ -34,26 +34,26 @@ import (
 )
 
 // Command is the plugin. build is its version.
-func Command(build string) *cobra.Command {
+func Command(pluginVersion string) *cobra.Command {
 	flags := genericclioptions.NewConfigFlags(true)
-	env := &cli.Env{Getter: flags, Version: build, Now: time.Now}
+	env := &cli.Env{Getter: flags, Version: pluginVersion, Now: time.Now}
 	cmd := &cobra.Command{
 		Use:           "kubectl-holdfast",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl holdfast"},
 		Short:         "See what Holdfast does with applications",
 		Long:          "See what Holdfast does with applications.\n\nThe exit code is 0 when all is well, 1 after an error and 2 when something is not ready.",
-		Version:       build,
+		Version:       pluginVersion,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if !slices.Contains([]string{"auto", "always", "never"}, env.Colour) {
-				return fmt.Errorf("--color %q is not known; use auto, always or never", env.Colour)
+			if !slices.Contains([]string{"auto", "always", "never"}, env.Color) {
+				return fmt.Errorf("--color %q is not known; use auto, always or never", env.Color)
 			}
 			return nil
 		},
 	}
 	flags.AddFlags(cmd.PersistentFlags())
-	cmd.PersistentFlags().StringVar(&env.Colour, "color", "auto", "auto, always or never; NO_COLOR means never")
+	cmd.PersistentFlags().StringVar(&env.Color, "color", "auto", "auto, always or never; NO_COLOR means never")
 	cmd.AddCommand(
 		list.Command(env),
 		status.Command(env),
@@ -72,7 +72,7 @@ func Command(build string) *cobra.Command {
 		scale.Command(env),
 		wait.Command(env),
 		ui.Command(env),
-		engine.Command(env),
+		center.Command(env),
 		report.Command(env),
 		doctor.Command(env),
 		version.Command(env),

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestCommand(t *testing.T) {
+func TestCommandRunsVerbs(t *testing.T) {
 	cases := map[string]struct {
 		args []string
 		want string

@@ -36,18 +36,18 @@ that come from a Secret of yours are changed there.`,
 }
 
 func run(ctx context.Context, env *cli.Env, component string, args []string, out io.Writer) error {
-	c, app, err := env.Application(ctx, args)
+	c, app, err := env.ResolveApplication(ctx, args)
 	if err != nil {
 		return err
 	}
-	said := ""
-	_, err = cli.Writer(c).Edit(ctx, app, func(spec map[string]any) (bool, error) {
-		said, err = edit.Rotate(app, spec, component, env.Now())
+	message := ""
+	_, err = cli.NewWriter(c).Edit(ctx, app, func(spec map[string]any) (bool, error) {
+		message, err = edit.Rotate(app, spec, component, env.Now())
 		return true, err
 	})
 	if err != nil {
-		return cli.Explained(err)
+		return cli.WithHint(err)
 	}
-	fmt.Fprintf(out, "%s %s\n", said, cli.FollowIt(app))
+	fmt.Fprintf(out, "%s %s\n", message, cli.FollowHint(app))
 	return nil
 }

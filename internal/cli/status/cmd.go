@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/cli/look"
+	"github.com/holdfast-dev/holdfast/internal/cli/collect"
 	"github.com/holdfast-dev/holdfast/internal/health"
-	"github.com/holdfast-dev/holdfast/internal/view"
+	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
 // options are the flags.
@@ -36,26 +36,26 @@ func Command(env *cli.Env) *cobra.Command {
 		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: env.CompleteApplication,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.Check(); err != nil {
+			if err := o.Validate(); err != nil {
 				return err
 			}
 			if o.watch {
-				return o.follow(cmd.Context(), env, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+				return o.watchStatus(cmd.Context(), env, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
-			return o.once(cmd.Context(), env, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return o.printOnce(cmd.Context(), env, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	o.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatJSON, cli.FormatYAML, cli.FormatName, cli.FormatPath)
+	o.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatJSON, cli.FormatYAML, cli.FormatName, cli.FormatJSONPath)
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "print it again whenever something changes, until it is ended")
 	return cmd
 }
 
-func (o *options) once(ctx context.Context, env *cli.Env, args []string, out, errOut io.Writer) error {
-	l, err := look.For(ctx, env, errOut, args, false)
+func (o *options) printOnce(ctx context.Context, env *cli.Env, args []string, out, errOut io.Writer) error {
+	l, err := collect.FromArgs(ctx, env, errOut, args, false)
 	if err != nil {
 		return err
 	}
-	if err := o.show(env, l, out); err != nil {
+	if err := o.print(env, l, out); err != nil {
 		return err
 	}
 	if !l.Ready {
@@ -64,44 +64,44 @@ func (o *options) once(ctx context.Context, env *cli.Env, args []string, out, er
 	return nil
 }
 
-// show prints a look.
-func (o *options) show(env *cli.Env, l look.Look, out io.Writer) error {
+// print prints a look.
+func (o *options) print(env *cli.Env, l collect.Result, out io.Writer) error {
 	switch {
-	case o.Machine():
-		return o.Print(out, l.Answer("Status"))
+	case o.IsMachineReadable():
+		return o.Print(out, l.Document("Status"))
 	case o.Format == cli.FormatName:
 		for _, c := range l.Components {
 			fmt.Fprintln(out, c.Name)
 		}
 		return nil
 	}
-	o.table(env, l, env.Terminal(out))
+	o.printTable(env, l, env.Terminal(out))
 	return nil
 }
 
-// table is the status for people.
-func (o *options) table(env *cli.Env, l look.Look, t cli.Terminal) {
+// printTable is the status for people.
+func (o *options) printTable(env *cli.Env, l collect.Result, t cli.Terminal) {
 	l.PrintTitle(t, env.Now())
 	// What a row says need not be said twice.
-	said := slices.ContainsFunc(l.Components, func(c view.Component) bool { return c.Message != "" && strings.Contains(l.Message, c.Message) })
-	if !l.Ready && l.Message != "" && !said {
+	shownInTable := slices.ContainsFunc(l.Components, func(c inspect.Component) bool { return c.Message != "" && strings.Contains(l.Message, c.Message) })
+	if !l.Ready && l.Message != "" && !shownInTable {
 		for _, line := range cli.Wrap(l.Message, t.Width) {
 			fmt.Fprintln(t, line)
 		}
 	}
 	fmt.Fprintln(t)
-	table := cli.Table{Columns: []string{"COMPONENT", "TYPE", "HEALTH", "PODS", "WHY"}, Below: true}
+	table := cli.Table{Columns: []string{"COMPONENT", "TYPE", "HEALTH", "PODS", "WHY"}, StackLastColumn: true}
 	for _, c := range l.Components {
-		table.Rows = append(table.Rows, []string{c.Name, string(c.Type), string(c.Health), look.Pods(c), c.Message})
+		table.Rows = append(table.Rows, []string{c.Name, string(c.Type), string(c.Health), collect.ReadyPods(c), c.Message})
 	}
-	table.Paint = func(column int, text string) string {
+	table.Colorize = func(column int, text string) string {
 		if column != 2 {
 			return text
 		}
-		return t.Paint(look.Colour(health.Status(text)), text)
+		return t.Colorize(collect.HealthColor(health.Status(text)), text)
 	}
 	table.Print(t)
-	l.PrintMissed(t)
+	l.PrintUnread(t)
 	if len(l.Causes) > 0 {
 		fmt.Fprintf(t, "\nMore: kubectl holdfast why %s/%s -n %s\n", strings.ToLower(l.Kind), l.Name, l.Namespace)
 	}

@@ -11,32 +11,32 @@ import (
 )
 
 func run(ctx context.Context, env *cli.Env, suspend bool, component string, args []string, out io.Writer) error {
-	c, app, err := env.Application(ctx, args)
+	c, app, err := env.ResolveApplication(ctx, args)
 	if err != nil {
 		return err
 	}
-	var s edit.Suspended
-	_, err = cli.Writer(c).Edit(ctx, app, func(spec map[string]any) (bool, error) {
+	var s edit.SuspendResult
+	_, err = cli.NewWriter(c).Edit(ctx, app, func(spec map[string]any) (bool, error) {
 		s, err = edit.Suspend(app, spec, component, suspend)
 		return s.Changed, err
 	})
 	if err != nil {
-		return cli.Explained(err)
+		return cli.WithHint(err)
 	}
-	fmt.Fprintln(out, sentence(app, s))
+	fmt.Fprintln(out, resultMessage(app, s))
 	return nil
 }
 
-func sentence(app application.Application, s edit.Suspended) string {
-	words := s.Words(func(component string) string {
+func resultMessage(app application.Application, s edit.SuspendResult) string {
+	message := s.Message(func(component string) string {
 		command := fmt.Sprintf("kubectl holdfast resume %s -n %s", app.GetName(), app.GetNamespace())
 		if component != "" {
 			command += " --component " + component
 		}
 		return command
 	})
-	if s.GoesOn() {
-		words += " " + cli.FollowIt(app)
+	if s.Resumes() {
+		message += " " + cli.FollowHint(app)
 	}
-	return words
+	return message
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/cli/look"
+	"github.com/holdfast-dev/holdfast/internal/cli/collect"
 )
 
 // Command is the verb.
@@ -25,23 +25,23 @@ func Command(env *cli.Env) *cobra.Command {
 		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: env.CompleteApplication,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.Check(); err != nil {
+			if err := o.Validate(); err != nil {
 				return err
 			}
 			return run(cmd.Context(), env, &o, cmd, args)
 		},
 	}
-	o.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatJSON, cli.FormatYAML, cli.FormatPath)
+	o.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatJSON, cli.FormatYAML, cli.FormatJSONPath)
 	return cmd
 }
 
 func run(ctx context.Context, env *cli.Env, o *cli.Output, cmd *cobra.Command, args []string) error {
-	l, err := look.For(ctx, env, cmd.ErrOrStderr(), args, true)
+	l, err := collect.FromArgs(ctx, env, cmd.ErrOrStderr(), args, true)
 	if err != nil {
 		return err
 	}
-	if o.Machine() {
-		err = o.Print(cmd.OutOrStdout(), l.Answer("Tree"))
+	if o.IsMachineReadable() {
+		err = o.Print(cmd.OutOrStdout(), l.Document("Tree"))
 	} else {
 		Print(env.Terminal(cmd.OutOrStdout()), l, env.Now())
 	}
@@ -52,8 +52,8 @@ func run(ctx context.Context, env *cli.Env, o *cli.Output, cmd *cobra.Command, a
 }
 
 // Print shows an application from its components down to its pods.
-func Print(out cli.Terminal, l look.Look, now time.Time) {
+func Print(out cli.Terminal, l collect.Result, now time.Time) {
 	l.PrintTitle(out, now)
-	draw(out, l)
-	l.PrintMissed(out)
+	printRows(out, l)
+	l.PrintUnread(out)
 }

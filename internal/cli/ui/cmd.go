@@ -19,12 +19,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/cli/tunnel"
+	"github.com/holdfast-dev/holdfast/internal/cli/portforward"
 )
 
 // options are the flags.
 type options struct {
-	tunnel.Flags
+	portforward.Flags
 	port int
 	open bool
 }
@@ -49,7 +49,7 @@ sees what you see, until you end this with Ctrl-C.`,
 			return o.run(cmd.Context(), env, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	o.Add(cmd.Flags())
+	o.AddFlags(cmd.Flags())
 	cmd.Flags().IntVar(&o.port, "port", 0, "local port; 0 is one that is free")
 	cmd.Flags().BoolVar(&o.open, "open", false, "open the page in your browser")
 	return cmd
@@ -71,11 +71,11 @@ func (o *options) run(ctx context.Context, env *cli.Env, out, errOut io.Writer) 
 	p := newProxy(listener.Addr().String(), transport)
 	fmt.Fprintf(out, "The application center (pod %s) is at\n\n  %s\n\nEnd with Ctrl-C.\n", t.Pod(), p.url())
 	if o.open {
-		forget, err := browse(ctx, p.url())
+		cleanup, err := openBrowser(ctx, p.url())
 		if err != nil {
 			fmt.Fprintf(errOut, "No browser was opened: %v; open the address yourself.\n", err)
 		}
-		defer forget()
+		defer cleanup()
 	}
 	return serve(ctx, listener, p)
 }

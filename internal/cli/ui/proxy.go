@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/internal/cli/tunnel"
+	"github.com/holdfast-dev/holdfast/internal/cli/portforward"
 )
 
 // proxy hands requests on to the center, with the token of the user. So it must know who asks:
@@ -31,7 +31,7 @@ type proxy struct {
 }
 
 func newProxy(host string, transport http.RoundTripper) *proxy {
-	center, err := url.Parse(tunnel.URL)
+	center, err := url.Parse(portforward.URL)
 	if err != nil {
 		panic(err) // a constant
 	}
@@ -45,10 +45,10 @@ func newProxy(host string, transport http.RoundTripper) *proxy {
 				r.Out.Header.Del(name)
 			}
 		},
-		ModifyResponse: adapt,
+		ModifyResponse: adaptResponse,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() == nil {
-				refuse(w, http.StatusBadGateway, "Unavailable", "the center cannot be reached: "+err.Error())
+				writeError(w, http.StatusBadGateway, "Unavailable", "the center cannot be reached: "+err.Error())
 			}
 		},
 		ErrorLog: log.New(io.Discard, "", 0), // a reader that has gone is no news
@@ -59,20 +59,20 @@ func (p *proxy) url() string { return "http://" + p.host + "/" + p.secret + "/" 
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Host != p.host {
-		refuse(w, http.StatusMisdirectedRequest, "Misdirected", "this is not the address that kubectl holdfast ui has printed")
+		writeError(w, http.StatusMisdirectedRequest, "Misdirected", "this is not the address that kubectl holdfast ui has printed")
 		return
 	}
 	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+p.host {
-		refuse(w, http.StatusForbidden, "Forbidden", "other pages may not ask here")
+		writeError(w, http.StatusForbidden, "Forbidden", "other pages may not ask here")
 		return
 	}
-	first, rest, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	if !ok || subtle.ConstantTimeCompare([]byte(first), []byte(p.secret)) != 1 {
-		refuse(w, http.StatusNotFound, "NotFound", "open the whole address that kubectl holdfast ui has printed; it is another one after every start")
+	secret, rest, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	if !ok || subtle.ConstantTimeCompare([]byte(secret), []byte(p.secret)) != 1 {
+		writeError(w, http.StatusNotFound, "NotFound", "open the whole address that kubectl holdfast ui has printed; it is another one after every start")
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		refuse(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "the center is there to be read")
+		writeError(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "the center is there to be read")
 		return
 	}
 	r = r.Clone(r.Context())
@@ -80,15 +80,15 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.center.ServeHTTP(w, r)
 }
 
-// adapt changes what an answer of the center says that is not so here.
-func adapt(r *http.Response) error {
+// adaptResponse changes what an answer of the center says that is not so here.
+func adaptResponse(r *http.Response) error {
 	r.Header.Del("Strict-Transport-Security") // this is another address
 	r.Header.Del("Set-Cookie")
 	if r.StatusCode != http.StatusUnauthorized {
 		return nil
 	}
 	// The page would ask for a token, and it is not the page that has one to show.
-	body := failure("Unauthenticated", "the center does not accept the token of your kubeconfig; log in again, and this page goes on by itself")
+	body := errorBody("Unauthenticated", "the center does not accept the token of your kubeconfig; log in again, and this page goes on by itself")
 	_ = r.Body.Close()
 	r.StatusCode, r.Status = http.StatusBadGateway, ""
 	r.Header.Del("WWW-Authenticate")
@@ -98,16 +98,16 @@ func adapt(r *http.Response) error {
 	return nil
 }
 
-// failure has the shape of errors of the center.
-func failure(reason, message string) []byte {
+// errorBody has the shape of errors of the center.
+func errorBody(reason, message string) []byte {
 	body, _ := json.Marshal(map[string]string{"kind": "Error", "reason": reason, "message": message}) // strings
 	return append(body, '\n')
 }
 
-func refuse(w http.ResponseWriter, code int, reason, message string) {
+func writeError(w http.ResponseWriter, code int, reason, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	_, _ = w.Write(failure(reason, message)) // who has gone does not read it
+	_, _ = w.Write(errorBody(reason, message)) // who has gone does not read it
 }

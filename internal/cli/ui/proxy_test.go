@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// toCenter sends every request to a server instead of a tunnel, as a user.
-type toCenter struct{ server *httptest.Server }
+// centerTransport sends every request to a server instead of a tunnel, as a user.
+type centerTransport struct{ server *httptest.Server }
 
-func (c toCenter) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c centerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	target, err := url.Parse(c.server.URL)
 	if err != nil {
 		return nil, err
@@ -32,16 +32,16 @@ func (c toCenter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// open serves a page in front of a center.
-func open(t *testing.T, center http.HandlerFunc) *proxy {
+// startProxy serves a page in front of a center.
+func startProxy(t *testing.T, center http.HandlerFunc) *proxy {
 	t.Helper()
-	behind := httptest.NewServer(center)
-	t.Cleanup(behind.Close)
+	backend := httptest.NewServer(center)
+	t.Cleanup(backend.Close)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newProxy(listener.Addr().String(), toCenter{behind})
+	p := newProxy(listener.Addr().String(), centerTransport{backend})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- serve(ctx, listener, p) }()
@@ -54,7 +54,7 @@ func open(t *testing.T, center http.HandlerFunc) *proxy {
 	return p
 }
 
-func ask(t *testing.T, method, address string, header map[string]string) (code int, body string, answer http.Header) {
+func doRequest(t *testing.T, method, address string, header map[string]string) (code int, body string, responseHeader http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, address, http.NoBody)
 	if err != nil {
@@ -66,21 +66,21 @@ func ask(t *testing.T, method, address string, header map[string]string) (code i
 		}
 		r.Header.Set(name, value)
 	}
-	a, err := http.DefaultClient.Do(r)
+	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = a.Body.Close() }()
-	content, err := io.ReadAll(a.Body)
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a.StatusCode, string(content), a.Header
+	return response.StatusCode, string(content), response.Header
 }
 
 // Who may use the port.
-func TestProxy(t *testing.T) {
-	p := open(t, func(w http.ResponseWriter, r *http.Request) {
+func TestProxyRejectsForeignRequests(t *testing.T) {
+	p := startProxy(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Strict-Transport-Security", "max-age=1")
 		w.Header().Set("Set-Cookie", "a=b")
 		fmt.Fprintf(w, "%s %s as %s cookie=%q origin=%q host=%s", r.Method, r.URL, r.Header.Get("Authorization"), r.Header.Get("Cookie"), r.Header.Get("Origin"), r.Host)
@@ -114,7 +114,7 @@ func TestProxy(t *testing.T) {
 			if method == "" {
 				method = http.MethodGet
 			}
-			code, body, header := ask(t, method, "http://"+p.host+tc.path, tc.header)
+			code, body, header := doRequest(t, method, "http://"+p.host+tc.path, tc.header)
 			if code != tc.code || !strings.Contains(body, tc.want) {
 				t.Errorf("got %d %s, want %d %s", code, body, tc.code, tc.want)
 			}
@@ -123,53 +123,53 @@ func TestProxy(t *testing.T) {
 			}
 		})
 	}
-	if other := newProxy(p.host, nil); other.secret == p.secret || len(p.secret) < 26 {
+	if second := newProxy(p.host, nil); second.secret == p.secret || len(p.secret) < 26 {
 		t.Errorf("the secret %s can be guessed", p.secret)
 	}
 }
 
 // A page behind the proxy has no token to ask its user for.
-func TestNotAccepted(t *testing.T) {
-	p := open(t, func(w http.ResponseWriter, _ *http.Request) {
+func TestUnauthorizedBecomesBadGateway(t *testing.T) {
+	p := startProxy(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		w.WriteHeader(http.StatusUnauthorized)
 	})
-	code, body, _ := ask(t, http.MethodGet, p.url()+"api/v1/stream", nil)
+	code, body, _ := doRequest(t, http.MethodGet, p.url()+"api/v1/stream", nil)
 	if code != http.StatusBadGateway || !strings.Contains(body, `"message":"the center does not accept the token of your kubeconfig; log in again`) {
 		t.Errorf("got %d %s", code, body)
 	}
 }
 
 // What the center says arrives when it is said, and the end of the verb is the end of a stream.
-func TestStream(t *testing.T) {
-	gone := make(chan struct{})
-	p := open(t, func(w http.ResponseWriter, r *http.Request) {
+func TestStreamIsForwardedAndClosed(t *testing.T) {
+	closed := make(chan struct{})
+	p := startProxy(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, "event: one\n\n")
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
-		close(gone)
+		close(closed)
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, p.url()+"api/v1/stream", http.NoBody)
-	answer, err := http.DefaultClient.Do(r)
+	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(answer.Body).ReadString('\n'); err != nil || line != "event: one\n" {
+	if line, err := bufio.NewReader(response.Body).ReadString('\n'); err != nil || line != "event: one\n" {
 		t.Errorf("got %q, %v", line, err)
 	}
-	_ = answer.Body.Close()
+	_ = response.Body.Close()
 	select {
-	case <-gone:
+	case <-closed:
 	case <-time.After(10 * time.Second):
 		t.Error("the center still sends to a reader that has gone")
 	}
 }
 
 // The address is in no argument of a program: others can read those.
-func TestBrowse(t *testing.T) {
+func TestOpenBrowserHidesAddress(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
@@ -177,10 +177,10 @@ func TestBrowse(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if name, _ := opener("linux"); name != "xdg-open" {
+	if name, _ := openCommand("linux"); name != "xdg-open" {
 		t.Fatalf("opener is %s", name)
 	}
-	forget, err := browse(t.Context(), "http://127.0.0.1:1/secret/")
+	cleanup, err := openBrowser(t.Context(), "http://127.0.0.1:1/secret/")
 	if err != nil {
 		t.Skipf("no xdg-open here: %v", err)
 	}
@@ -195,7 +195,7 @@ func TestBrowse(t *testing.T) {
 	if strings.Contains(file, "secret") || read("mode") != "600" || !strings.Contains(read("content"), "url=http://127.0.0.1:1/secret/") {
 		t.Errorf("arguments %s, mode %s, content %s", file, read("mode"), read("content"))
 	}
-	forget()
+	cleanup()
 	if _, err := os.Stat(file); err == nil {
 		t.Errorf("%s is still there", file)
 	}

@@ -37,13 +37,13 @@ operator differ.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.output.Check(); err != nil {
+			if err := o.output.Validate(); err != nil {
 				return err
 			}
 			return run(cmd.Context(), env, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	o.output.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatJSON, cli.FormatYAML, cli.FormatPath)
+	o.output.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatJSON, cli.FormatYAML, cli.FormatJSONPath)
 	cmd.Flags().BoolVar(&o.client, "client", false, "only that of the plugin; no cluster is asked")
 	cmd.Flags().StringVar(&o.namespace, "operator-namespace", cli.OperatorNamespace, "where the operator runs")
 	return cmd
@@ -66,36 +66,36 @@ type Operator struct {
 
 func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) error {
 	v := Versions{Header: cli.NewHeader("Versions"), Plugin: env.Version}
-	var missing string
+	var unknownReason string
 	var err error
 	if !o.client {
 		defer cli.Progress(errOut, "Asking the API server")()
-		v, missing, err = Ask(ctx, env, o.namespace)
+		v, unknownReason, err = Detect(ctx, env, o.namespace)
 	}
-	if printErr := v.print(o, missing, env.Terminal(out)); printErr != nil {
+	if printErr := v.print(o, unknownReason, env.Terminal(out)); printErr != nil {
 		return printErr
 	}
 	if err != nil {
 		return err
 	}
 	if v.Operator != nil {
-		if warning := cli.VersionSkew(v.Plugin, v.Operator.Version); warning != "" {
+		if warning := cli.VersionSkewWarning(v.Plugin, v.Operator.Version); warning != "" {
 			fmt.Fprintln(errOut, warning)
 		}
 	}
 	return nil
 }
 
-// Ask finds out what there is, with the operator in a namespace. missing says why its version
+// Detect finds out what there is, with the operator in a namespace. missing says why its version
 // is not known.
-func Ask(ctx context.Context, env *cli.Env, namespace string) (v Versions, missing string, err error) {
+func Detect(ctx context.Context, env *cli.Env, namespace string) (v Versions, unknownReason string, err error) {
 	v = Versions{Header: cli.NewHeader("Versions"), Plugin: env.Version}
-	missing, err = v.ask(ctx, env, namespace)
-	return v, missing, err
+	unknownReason, err = v.detect(ctx, env, namespace)
+	return v, unknownReason, err
 }
 
-// ask finds out what the cluster has. missing says why the operator's version is not known.
-func (v *Versions) ask(ctx context.Context, env *cli.Env, namespace string) (missing string, err error) {
+// detect finds out what the cluster has. missing says why the operator's version is not known.
+func (v *Versions) detect(ctx context.Context, env *cli.Env, namespace string) (unknownReason string, err error) {
 	config, err := env.Config()
 	if err != nil {
 		return "", err
@@ -106,7 +106,7 @@ func (v *Versions) ask(ctx context.Context, env *cli.Env, namespace string) (mis
 	}
 	server, err := kube.Discovery().ServerVersion()
 	if err != nil {
-		return "", fmt.Errorf("reach the API server: %w; choose another cluster with --context, or give --client", cli.Explained(err))
+		return "", fmt.Errorf("reach the API server: %w; choose another cluster with --context, or give --client", cli.WithHint(err))
 	}
 	v.Kubernetes = server.GitVersion
 	d, err := kube.AppsV1().Deployments(namespace).Get(ctx, cli.OperatorName, metav1.GetOptions{})
@@ -116,22 +116,22 @@ func (v *Versions) ask(ctx context.Context, env *cli.Env, namespace string) (mis
 	case apierrors.IsForbidden(err):
 		return fmt.Sprintf("you may not read Deployment %s/%s", namespace, cli.OperatorName), nil
 	case err != nil:
-		return "", fmt.Errorf("get Deployment %s/%s: %w", namespace, cli.OperatorName, cli.Explained(err))
+		return "", fmt.Errorf("get Deployment %s/%s: %w", namespace, cli.OperatorName, cli.WithHint(err))
 	}
-	v.Operator = &Operator{Version: cli.OperatorVersion(d), Image: cli.OperatorImage(d)}
+	v.Operator = &Operator{Version: cli.DeploymentVersion(d), Image: cli.DeploymentImage(d)}
 	return "its image has no tag: " + v.Operator.Image, nil
 }
 
-func (v *Versions) print(o options, missing string, out cli.Terminal) error {
-	if o.output.Machine() {
+func (v *Versions) print(o options, unknownReason string, out cli.Terminal) error {
+	if o.output.IsMachineReadable() {
 		return o.output.Print(out, v)
 	}
 	table := cli.Table{Columns: []string{"", ""}, NoHeaders: true, Rows: [][]string{{"plugin", v.Plugin}}}
 	switch {
 	case v.Operator != nil && v.Operator.Version != "":
 		table.Rows = append(table.Rows, []string{"operator", v.Operator.Version})
-	case missing != "":
-		table.Rows = append(table.Rows, []string{"operator", "unknown: " + missing})
+	case unknownReason != "":
+		table.Rows = append(table.Rows, []string{"operator", "unknown: " + unknownReason})
 	}
 	if v.Kubernetes != "" {
 		table.Rows = append(table.Rows, []string{"Kubernetes", v.Kubernetes})

@@ -15,8 +15,8 @@ import (
 
 // options are the flags.
 type options struct {
-	until   string
-	timeout time.Duration
+	condition string
+	timeout   time.Duration
 }
 
 // Command is the verb.
@@ -39,7 +39,7 @@ whenever that changes. When the time is over, the last reason is printed and the
 			return run(cmd.Context(), env, o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&o.until, "for", "ready", "ready, suspended, deleted or revision=N")
+	cmd.Flags().StringVar(&o.condition, "for", "ready", "ready, suspended, deleted or revision=N")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to wait; 0 looks once")
 	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"ready", "suspended", "deleted", "revision="}, cobra.ShellCompDirectiveNoFileComp)) // fails only without the flag
 	return cmd

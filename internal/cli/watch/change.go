@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/fields"
+	"github.com/holdfast-dev/holdfast/internal/objdiff"
 )
 
 // What became of an object.
@@ -27,10 +27,10 @@ type Change struct {
 	Type   string    `json:"type"`
 	Object Object    `json:"object"`
 	// Fields are all of them for an object that is new.
-	Fields   []fields.Field   `json:"fields,omitempty"`
-	Managers []fields.Manager `json:"managers,omitempty"`
-	// Missed is set for a change that nobody saw happen.
-	Missed *Missed `json:"missed,omitempty"`
+	Fields   []objdiff.FieldChange `json:"fields,omitempty"`
+	Managers []objdiff.Manager     `json:"managers,omitempty"`
+	// Gap is set for a change that nobody saw happen.
+	Gap *Gap `json:"missed,omitempty"`
 }
 
 // Object names an object.
@@ -44,8 +44,8 @@ type Object struct {
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 }
 
-// Missed is a time of blindness.
-type Missed struct {
+// Gap is a time of blindness.
+type Gap struct {
 	// Since is when something was heard last.
 	Since time.Time `json:"since"`
 	// After and Until are the resourceVersions between which nothing is known.
@@ -69,38 +69,38 @@ type Notice struct {
 	Type       string    `json:"type"`
 	Message    string    `json:"message"`
 	Error      string    `json:"error,omitempty"`
-	Missed     *Missed   `json:"missed,omitempty"`
+	Gap        *Gap      `json:"missed,omitempty"`
 	Counts     *Counts   `json:"counts,omitempty"`
 }
 
-func (w *watcher) changeOf(kind string, before, after *unstructured.Unstructured) Change {
-	c := Change{Header: cli.NewHeader("Change"), Time: w.now().UTC(), Type: kind, Object: Object{
+func (w *watcher) newChange(changeType string, before, after *unstructured.Unstructured) Change {
+	c := Change{Header: cli.NewHeader("Change"), Time: w.now().UTC(), Type: changeType, Object: Object{
 		APIVersion: after.GetAPIVersion(), Kind: after.GetKind(), Namespace: after.GetNamespace(), Name: after.GetName(),
 		UID: string(after.GetUID()), ResourceVersion: after.GetResourceVersion(),
 	}}
-	if kind == typeDeleted {
+	if changeType == typeDeleted {
 		return c // of what is gone nothing changes, and who deletes is not recorded
 	}
 	var old unstructured.Unstructured
 	if before != nil {
 		old = *before
 	}
-	c.Fields = fields.Between(after.GetKind(), old.Object, after.Object)
-	c.Managers = fields.Managers(old.GetManagedFields(), after.GetManagedFields(), c.Fields)
+	c.Fields = objdiff.Diff(after.GetKind(), old.Object, after.Object)
+	c.Managers = objdiff.ChangedBy(old.GetManagedFields(), after.GetManagedFields(), c.Fields)
 	return c
 }
 
-// countsAt are given where a watch ends.
-func (w *watcher) countsAt(kind string) *Counts {
-	if kind != NoticeEnded {
+// countsFor are given where a watch ends.
+func (w *watcher) countsFor(noticeType string) *Counts {
+	if noticeType != NoticeEnded {
 		return nil
 	}
 	return &w.counts
 }
 
-func sortedKeys(held map[key]*unstructured.Unstructured) []key {
+func sortedKeys(objects map[key]*unstructured.Unstructured) []key {
 	var all []key
-	for k := range held {
+	for k := range objects {
 		all = append(all, k)
 	}
 	slices.SortFunc(all, func(a, b key) int { return strings.Compare(a.String(), b.String()) })

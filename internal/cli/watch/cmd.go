@@ -18,10 +18,10 @@ import (
 // options are the flags.
 type options struct {
 	target
-	existing bool
-	until    int
-	lasts    time.Duration
-	output   cli.Output
+	printExisting bool
+	maxChanges    int
+	timeout       time.Duration
+	output        cli.Output
 }
 
 // Command is the verb.
@@ -45,7 +45,7 @@ no difference between the two.`,
   kubectl holdfast watch configmaps -o json --for 30s`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
+			if err := o.validate(); err != nil {
 				return err
 			}
 			if err := o.parse(args); err != nil {
@@ -58,19 +58,19 @@ no difference between the two.`,
 	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "look in all namespaces")
 	f.StringVarP(&o.labels, "selector", "l", "", "only objects with these labels, as in kubectl get")
 	f.StringVar(&o.fields, "field-selector", "", "only objects with these fields, as in kubectl get")
-	f.BoolVar(&o.existing, "existing", false, "print first what exists already, as EXISTS")
-	f.IntVar(&o.until, "until", 0, "end after so many changes; 0 means that Ctrl-C ends it")
-	f.DurationVar(&o.lasts, "for", 0, "end after so long; with --until the exit code is then 2")
+	f.BoolVar(&o.printExisting, "existing", false, "print first what exists already, as EXISTS")
+	f.IntVar(&o.maxChanges, "until", 0, "end after so many changes; 0 means that Ctrl-C ends it")
+	f.DurationVar(&o.timeout, "for", 0, "end after so long; with --until the exit code is then 2")
 	o.output.AddFlag(f, cli.FormatTable, cli.FormatJSON)
 	return cmd
 }
 
-func (o options) check() error {
-	if o.until < 0 {
-		return fmt.Errorf("--until %d is not a number of changes; use 1 or more", o.until)
+func (o options) validate() error {
+	if o.maxChanges < 0 {
+		return fmt.Errorf("--until %d is not a number of changes; use 1 or more", o.maxChanges)
 	}
-	if o.lasts < 0 {
-		return fmt.Errorf("--for %s is over already; use a duration like 30s", o.lasts)
+	if o.timeout < 0 {
+		return fmt.Errorf("--for %s is over already; use a duration like 30s", o.timeout)
 	}
-	return o.output.Check()
+	return o.output.Validate()
 }

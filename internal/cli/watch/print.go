@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/fields"
+	"github.com/holdfast-dev/holdfast/internal/objdiff"
 )
 
 // printer tells what was seen. It fails when nobody reads any more.
 type printer interface {
-	change(Change) error
-	notice(Notice) error
+	printChange(Change) error
+	printNotice(Notice) error
 }
 
 // printError is a failure to print.
@@ -23,24 +23,24 @@ type printError struct{ error }
 func (e printError) Unwrap() error { return e.error }
 
 func newPrinter(o cli.Output, out cli.Terminal, errOut io.Writer) printer {
-	if o.Machine() {
-		return lines{out}
+	if o.IsMachineReadable() {
+		return jsonPrinter{out}
 	}
-	return text{out, errOut}
+	return textPrinter{out, errOut}
 }
 
-// lines prints one JSON object per line, and notices among the changes, in their order: for
+// jsonPrinter prints one JSON object per line, and notices among the changes, in their order: for
 // a program that adds changes up, a re-list is one of them.
-type lines struct{ out io.Writer }
+type jsonPrinter struct{ out io.Writer }
 
-func (l lines) change(c Change) error { return l.write(c) }
+func (l jsonPrinter) printChange(c Change) error { return l.write(c) }
 
-func (l lines) notice(n Notice) error {
+func (l jsonPrinter) printNotice(n Notice) error {
 	n.Header = cli.NewHeader("Notice")
 	return l.write(n)
 }
 
-func (l lines) write(value any) error {
+func (l jsonPrinter) write(value any) error {
 	content, err := json.Marshal(value)
 	if err == nil {
 		_, err = l.out.Write(append(content, '\n'))
@@ -51,9 +51,9 @@ func (l lines) write(value any) error {
 	return nil
 }
 
-// text prints for people. What belongs to the story is on standard output: also, that it has
+// textPrinter prints for people. What belongs to the story is on standard output: also, that it has
 // a gap.
-type text struct {
+type textPrinter struct {
 	out    cli.Terminal
 	errOut io.Writer
 }
@@ -61,14 +61,14 @@ type text struct {
 // indent is where the fields of a change begin.
 const indent = "          "
 
-func (t text) change(c Change) error {
+func (t textPrinter) printChange(c Change) error {
 	var b strings.Builder
-	b.WriteString(t.out.Paint(cli.Dim, clock(c.Time)) + "  " + t.out.Paint(colours[c.Type], c.Type) + "  " + title(c.Object))
-	if by := fields.Authors(c.Managers); by != "" && c.Type != typeExists {
-		b.WriteString("  by " + by)
+	b.WriteString(t.out.Colorize(cli.StyleDim, formatTime(c.Time)) + "  " + t.out.Colorize(typeColors[c.Type], c.Type) + "  " + objectTitle(c.Object))
+	if authors := objdiff.FormatManagers(c.Managers); authors != "" && c.Type != typeExists {
+		b.WriteString("  by " + authors)
 	}
-	if c.Missed != nil {
-		b.WriteString("  (missed, after " + clock(c.Missed.Since) + ")")
+	if c.Gap != nil {
+		b.WriteString("  (missed, after " + formatTime(c.Gap.Since) + ")")
 	}
 	b.WriteByte('\n')
 	if c.Type == typeModified {
@@ -85,7 +85,7 @@ func (t text) change(c Change) error {
 	return nil
 }
 
-func (t text) notice(n Notice) error {
+func (t textPrinter) printNotice(n Notice) error {
 	if n.Type != NoticeRelisted {
 		fmt.Fprintln(t.errOut, n.Message)
 		return nil
@@ -93,20 +93,20 @@ func (t text) notice(n Notice) error {
 	for i, line := range cli.Wrap(n.Message, t.out.Width-len(indent)) {
 		lead := indent
 		if i == 0 {
-			lead = clock(n.Time) + "  "
+			lead = formatTime(n.Time) + "  "
 		}
-		if _, err := fmt.Fprintln(t.out, lead+t.out.Paint(cli.Busy, line)); err != nil {
+		if _, err := fmt.Fprintln(t.out, lead+t.out.Colorize(cli.ColorWarning, line)); err != nil {
 			return printError{err}
 		}
 	}
 	return nil
 }
 
-var colours = map[string]string{typeAdded: cli.Good, typeModified: cli.Busy, typeDeleted: cli.Bad, typeExists: cli.Dim}
+var typeColors = map[string]string{typeAdded: cli.ColorGood, typeModified: cli.ColorWarning, typeDeleted: cli.ColorBad, typeExists: cli.StyleDim}
 
-func clock(t time.Time) string { return t.Local().Format(time.TimeOnly) }
+func formatTime(t time.Time) string { return t.Local().Format(time.TimeOnly) }
 
-func title(o Object) string {
+func objectTitle(o Object) string {
 	if o.Namespace == "" {
 		return o.Kind + " " + o.Name
 	}

@@ -17,23 +17,23 @@ import (
 
 // target is which objects are watched.
 type target struct {
-	word, name     string
-	allNamespaces  bool
-	labels, fields string
+	resourceArg, name string
+	allNamespaces     bool
+	labels, fields    string
 }
 
 // parse takes KIND, KIND NAME and KIND/NAME.
 func (t *target) parse(args []string) error {
-	word, name, ok := strings.Cut(args[0], "/")
+	resourceArg, name, ok := strings.Cut(args[0], "/")
 	switch {
 	case ok && len(args) == 2:
 		return fmt.Errorf("%s %s names two objects; give KIND NAME, or KIND/NAME", args[0], args[1])
 	case len(args) == 2:
 		name = args[1]
 	}
-	t.word, t.name = word, name
+	t.resourceArg, t.name = resourceArg, name
 	if t.name != "" && t.allNamespaces {
-		return fmt.Errorf("%s %s is in one namespace; leave out --all-namespaces, or use --field-selector metadata.name=%s", word, name, name)
+		return fmt.Errorf("%s %s is in one namespace; leave out --all-namespaces, or use --field-selector metadata.name=%s", resourceArg, name, name)
 	}
 	if _, err := labels.Parse(t.labels); err != nil {
 		return fmt.Errorf("selector %q: %w; one looks like app=web,tier!=db", t.labels, err)
@@ -44,8 +44,8 @@ func (t *target) parse(args []string) error {
 	return nil
 }
 
-// selectors are those of the flags and of the name.
-func (t *target) selectors() metav1.ListOptions {
+// listOptions are those of the flags and of the name.
+func (t *target) listOptions() metav1.ListOptions {
 	o := metav1.ListOptions{LabelSelector: t.labels, FieldSelector: t.fields}
 	if t.name == "" {
 		return o
@@ -58,13 +58,13 @@ func (t *target) selectors() metav1.ListOptions {
 	return o
 }
 
-// source is where the objects come from; dynamic.ResourceInterface is one.
-func (t *target) source(env *cli.Env, config *rest.Config) (source, *meta.RESTMapping, string, error) {
+// newSource is where the objects come from; dynamic.ResourceInterface is one.
+func (t *target) newSource(env *cli.Env, config *rest.Config) (source, *meta.RESTMapping, string, error) {
 	mapper, err := env.Getter.ToRESTMapper()
 	if err != nil {
 		return nil, nil, "", fmt.Errorf("ask %s for its kinds: %w", config.Host, err)
 	}
-	mapping, err := mappingOf(mapper, t.word)
+	mapping, err := restMapping(mapper, t.resourceArg)
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -86,28 +86,28 @@ func (t *target) source(env *cli.Env, config *rest.Config) (source, *meta.RESTMa
 	return resource.Namespace(namespace), mapping, " of namespace " + namespace, nil
 }
 
-// mappingOf finds what people mean by a word: a resource, its singular or short name, or a
+// restMapping finds what people mean by a word: a resource, its singular or short name, or a
 // kind; alone, with its group, or with version and group.
-func mappingOf(mapper meta.RESTMapper, word string) (*meta.RESTMapping, error) {
-	full, resource := schema.ParseResourceArg(word)
-	tries := []schema.GroupVersionResource{resource.WithVersion("")}
+func restMapping(mapper meta.RESTMapper, resourceArg string) (*meta.RESTMapping, error) {
+	full, resource := schema.ParseResourceArg(resourceArg)
+	candidates := []schema.GroupVersionResource{resource.WithVersion("")}
 	if full != nil {
-		tries = append([]schema.GroupVersionResource{*full}, tries...)
+		candidates = append([]schema.GroupVersionResource{*full}, candidates...)
 	}
-	var first error
-	for _, gvr := range tries {
+	var noMatchErr error
+	for _, gvr := range candidates {
 		gvk, err := mapper.KindFor(gvr)
 		if err == nil {
 			return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 		}
 		if !meta.IsNoMatchError(err) {
-			return nil, fmt.Errorf("look for kind %q: %w", word, cli.Explained(err))
+			return nil, fmt.Errorf("look for kind %q: %w", resourceArg, cli.WithHint(err))
 		}
-		first = err
+		noMatchErr = err
 	}
-	kind := schema.ParseGroupKind(word)
+	kind := schema.ParseGroupKind(resourceArg)
 	if mapping, err := mapper.RESTMapping(kind); err == nil {
 		return mapping, nil
 	}
-	return nil, fmt.Errorf("the API server has no kind %q (%w); kubectl api-resources lists those it has", word, first)
+	return nil, fmt.Errorf("the API server has no kind %q (%w); kubectl api-resources lists those it has", resourceArg, noMatchErr)
 }

@@ -42,26 +42,26 @@ type key = types.NamespacedName
 //	            |
 //	         expired -> relist -> follow
 type watcher struct {
-	source    source
-	selectors metav1.ListOptions
-	// what and server name what is watched, and where, in messages.
-	what, server string
-	print        printer
-	now          func() time.Time
-	pause        func(context.Context, time.Duration)
-	// until is how many changes are enough; 0 for no end.
-	until    int
-	existing bool
+	source      source
+	listOptions metav1.ListOptions
+	// description and server name what is watched, and where, in messages.
+	description, server string
+	printer             printer
+	now                 func() time.Time
+	sleep               func(context.Context, time.Duration)
+	// maxChanges is how many changes are enough; 0 for no end.
+	maxChanges    int
+	printExisting bool
 
-	held    map[key]*unstructured.Unstructured
-	version string // of the last event, bookmark or list
-	heard   time.Time
-	counts  Counts
+	objects       map[key]*unstructured.Unstructured
+	version       string // of the last event, bookmark or list
+	lastEventTime time.Time
+	counts        Counts
 
-	again    bool      // the next connection is not the first one
-	relisted bool      // and nothing was heard since
-	failures int       // in a row
-	lost     time.Time // since when the server is said to be out of reach
+	reconnecting      bool      // the next connection is not the first one
+	relisted          bool      // and nothing was heard since
+	failures          int       // in a row
+	disconnectedSince time.Time // since when the server is said to be out of reach
 }
 
 // Counts is what a watch has seen.
@@ -71,71 +71,71 @@ type Counts struct {
 	Relists    int `json:"relists"`
 }
 
-// errEnough ends a watch that has seen all that was asked for.
-var errEnough = errors.New("enough changes")
+// errMaxChanges ends a watch that has seen all that was asked for.
+var errMaxChanges = errors.New("enough changes")
 
 func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) error {
 	config, err := env.Config()
 	if err != nil {
 		return err
 	}
-	patience := config.Timeout
+	listTimeout := config.Timeout
 	config.Timeout = 0 // --request-timeout is for answers; a watch is meant to last
-	source, mapping, where, err := o.source(env, config)
+	source, mapping, scope, err := o.newSource(env, config)
 	if err != nil {
 		return err
 	}
-	if o.lasts > 0 {
-		var end context.CancelFunc
-		ctx, end = context.WithTimeout(ctx, o.lasts)
-		defer end()
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.timeout)
+		defer cancel()
 	}
 	w := &watcher{
-		source: patient{source, patience}, selectors: o.selectors(), server: config.Host,
-		what: mapping.GroupVersionKind.Kind + " objects" + where, print: newPrinter(o.output, env.Terminal(out), errOut),
-		now: env.Now, pause: pause, until: o.until, existing: o.existing,
+		source: listTimeoutSource{source, listTimeout}, listOptions: o.listOptions(), server: config.Host,
+		description: mapping.GroupVersionKind.Kind + " objects" + scope, printer: newPrinter(o.output, env.Terminal(out), errOut),
+		now: env.Now, sleep: sleep, maxChanges: o.maxChanges, printExisting: o.printExisting,
 	}
 	if o.name != "" {
-		w.what = mapping.GroupVersionKind.Kind + " " + o.name + where
+		w.description = mapping.GroupVersionKind.Kind + " " + o.name + scope
 	}
 	// What client-go would log about lost connections is said by us, and better.
 	ctx = klog.NewContext(ctx, logr.Discard())
-	listed := cli.Progress(errOut, "Listing "+w.what)
-	if err := w.run(ctx, listed); err != nil {
+	onListed := cli.Progress(errOut, "Listing "+w.description)
+	if err := w.run(ctx, onListed); err != nil {
 		return err
 	}
-	if o.until > w.counts.Changes && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if o.maxChanges > w.counts.Changes && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return cli.ErrNotReady
 	}
 	return nil
 }
 
 // run watches until it is told to end. listed is called when it has begun.
-func (w *watcher) run(ctx context.Context, listed func()) error {
-	err := w.begin(ctx, listed)
+func (w *watcher) run(ctx context.Context, onListed func()) error {
+	err := w.listInitial(ctx, onListed)
 	switch {
 	case err == nil:
 		return w.loop(ctx)
 	case ctx.Err() != nil:
-		return w.end() // Ctrl-C is no error
+		return w.reportEnd() // Ctrl-C is no error
 	}
 	return err
 }
 
-// begin lists what there is. Nothing was seen yet, so any failure ends it: a wrong server or
+// listInitial lists what there is. Nothing was seen yet, so any failure ends it: a wrong server or
 // a missing right is likelier than a bad moment.
-func (w *watcher) begin(ctx context.Context, listed func()) error {
+func (w *watcher) listInitial(ctx context.Context, onListed func()) error {
 	objects, version, err := w.list(ctx)
-	listed()
+	onListed()
 	if err != nil {
-		return fmt.Errorf("list %s from %s: %w", w.what, w.server, cli.Explained(err))
+		return fmt.Errorf("list %s from %s: %w", w.description, w.server, cli.WithHint(err))
 	}
-	w.held, w.version, w.heard = map[key]*unstructured.Unstructured{}, version, w.now()
-	err = w.notice(NoticeStarted, "", fmt.Sprintf("%s: %d now; watching for changes, Ctrl-C ends it", w.what, len(objects)))
+	w.objects, w.version, w.lastEventTime = map[key]*unstructured.Unstructured{}, version, w.now()
+	err = w.printNotice(NoticeStarted, "", fmt.Sprintf("%s: %d now; watching for changes, Ctrl-C ends it", w.description, len(objects)))
 	for _, o := range objects {
-		w.held[keyOf(o)] = o
-		if w.existing && err == nil {
-			err = w.print.change(w.changeOf(typeExists, nil, o))
+		w.objects[keyOf(o)] = o
+		if w.printExisting && err == nil {
+			err = w.printer.printChange(w.newChange(typeExists, nil, o))
 		}
 	}
 	return err
@@ -148,41 +148,41 @@ func (w *watcher) loop(ctx context.Context) error {
 		var err error
 		if expired == nil {
 			err = w.follow(ctx)
-			w.again = true
+			w.reconnecting = true
 		} else if err = w.relist(ctx, expired); err == nil {
 			expired = nil
 			continue
 		}
-		var unprintable printError
+		var printErr printError
 		switch {
-		case errors.As(err, &unprintable):
+		case errors.As(err, &printErr):
 			return err // nobody reads any more
-		case errors.Is(err, errEnough), ctx.Err() != nil:
-			return w.end()
+		case errors.Is(err, errMaxChanges), ctx.Err() != nil:
+			return w.reportEnd()
 		case isExpired(err):
 			expired = err
 			if !w.relisted {
 				continue // at once: nothing is seen until then
 			}
-		case isImpossible(err):
-			return fmt.Errorf("watch %s: %w; this kind can only be read, with kubectl get", w.what, err)
+		case isWatchUnsupported(err):
+			return fmt.Errorf("watch %s: %w; this kind can only be read, with kubectl get", w.description, err)
 		}
-		if err := w.wait(ctx, err); err != nil {
+		if err := w.backOff(ctx, err); err != nil {
 			return err
 		}
 	}
 }
 
-func (w *watcher) end() error {
+func (w *watcher) reportEnd() error {
 	c := w.counts
-	return w.notice(NoticeEnded, "", fmt.Sprintf("%s: %s, %s, %s", w.what,
-		counted(c.Changes, "change"), counted(c.Reconnects, "reconnect"), counted(c.Relists, "re-list")))
+	return w.printNotice(NoticeEnded, "", fmt.Sprintf("%s: %s, %s, %s", w.description,
+		pluralize(c.Changes, "change"), pluralize(c.Reconnects, "reconnect"), pluralize(c.Relists, "re-list")))
 }
 
 // list reads all objects in pages, and the version that they are of.
 func (w *watcher) list(ctx context.Context) ([]*unstructured.Unstructured, string, error) {
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return w.source.List(ctx, o) })
-	list, _, err := pages.List(ctx, w.selectors)
+	list, _, err := pages.List(ctx, w.listOptions)
 	if err != nil {
 		return nil, "", err
 	}
@@ -205,44 +205,44 @@ func (w *watcher) list(ctx context.Context) ([]*unstructured.Unstructured, strin
 	return objects, m.GetResourceVersion(), nil
 }
 
-// see takes one object as it is now, or was last, and prints what that changes. What is
+// observe takes one object as it is now, or was last, and prints what that changes. What is
 // known already is no change.
-func (w *watcher) see(event watch.EventType, o *unstructured.Unstructured, missed *Missed) error {
+func (w *watcher) observe(event watch.EventType, o *unstructured.Unstructured, gap *Gap) error {
 	k := keyOf(o)
-	old := w.held[k]
+	old := w.objects[k]
 	var changes []Change
 	switch {
 	case event == watch.Deleted && old == nil:
 		return nil
 	case event == watch.Deleted:
-		delete(w.held, k)
-		changes = append(changes, w.changeOf(typeDeleted, old, o))
+		delete(w.objects, k)
+		changes = append(changes, w.newChange(typeDeleted, old, o))
 	case old == nil:
-		w.held[k] = o
-		changes = append(changes, w.changeOf(typeAdded, nil, o))
+		w.objects[k] = o
+		changes = append(changes, w.newChange(typeAdded, nil, o))
 	case old.GetResourceVersion() == o.GetResourceVersion():
 		return nil
 	case old.GetUID() != o.GetUID(): // deleted and made anew while nobody looked
-		w.held[k] = o
-		changes = append(changes, w.changeOf(typeDeleted, old, gone(old)), w.changeOf(typeAdded, nil, o))
+		w.objects[k] = o
+		changes = append(changes, w.newChange(typeDeleted, old, withoutVersion(old)), w.newChange(typeAdded, nil, o))
 	default:
-		w.held[k] = o
-		changes = append(changes, w.changeOf(typeModified, old, o))
+		w.objects[k] = o
+		changes = append(changes, w.newChange(typeModified, old, o))
 	}
 	for _, c := range changes {
-		c.Missed = missed
-		if err := w.print.change(c); err != nil {
+		c.Gap = gap
+		if err := w.printer.printChange(c); err != nil {
 			return err
 		}
-		if w.counts.Changes++; w.counts.Changes == w.until {
-			return errEnough
+		if w.counts.Changes++; w.counts.Changes == w.maxChanges {
+			return errMaxChanges
 		}
 	}
 	return nil
 }
 
-// gone is an object whose deletion nobody saw: of which version that was is not known.
-func gone(o *unstructured.Unstructured) *unstructured.Unstructured {
+// withoutVersion is an object whose deletion nobody saw: of which version that was is not known.
+func withoutVersion(o *unstructured.Unstructured) *unstructured.Unstructured {
 	o = o.DeepCopy()
 	o.SetResourceVersion("")
 	return o
@@ -252,9 +252,9 @@ func keyOf(o *unstructured.Unstructured) key {
 	return key{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-func counted(n int, what string) string {
+func pluralize(n int, noun string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -28,30 +28,30 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play is a source that follows a script. Time passes when it is asked.
-type play struct {
+// scriptedSource is a source that follows a script. Time passes when it is asked.
+type scriptedSource struct {
 	t     *testing.T
-	lists []answer
+	lists []response
 	// watches are answered in this order; after the last one the watch is ended.
-	watches []answer
-	end     context.CancelFunc
+	watches []response
+	cancel  context.CancelFunc
 	now     time.Time
-	// asked are the versions that watches were asked for.
-	asked []string
+	// requestedVersions are the versions that watches were asked for.
+	requestedVersions []string
 }
 
-// answer is that to a list or to a watch.
-type answer struct {
+// response is that to a list or to a watch.
+type response struct {
 	err     error
 	version string
 	objects []*unstructured.Unstructured
 	events  []watch.Event
 }
 
-func (p *play) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+func (p *scriptedSource) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	p.now = p.now.Add(time.Second)
 	if len(p.lists) == 0 {
-		p.end()
+		p.cancel()
 		return nil, context.Canceled
 	}
 	a := p.lists[0]
@@ -64,14 +64,14 @@ func (p *play) List(context.Context, metav1.ListOptions) (*unstructured.Unstruct
 	return list, a.err
 }
 
-func (p *play) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+func (p *scriptedSource) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	p.now = p.now.Add(10 * time.Second)
-	p.asked = append(p.asked, o.ResourceVersion)
+	p.requestedVersions = append(p.requestedVersions, o.ResourceVersion)
 	if !o.AllowWatchBookmarks {
 		p.t.Error("a watch without bookmarks")
 	}
 	if len(p.watches) == 0 {
-		p.end()
+		p.cancel()
 		return nil, context.Canceled
 	}
 	a := p.watches[0]
@@ -85,21 +85,21 @@ func (p *play) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface, 
 }
 
 // run plays the script and returns what was printed.
-func (p *play) run(w *watcher, out cli.Terminal, errOut *bytes.Buffer, format string) error {
-	ctx, end := context.WithCancel(p.t.Context())
-	defer end()
-	p.end, p.now = end, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+func (p *scriptedSource) run(w *watcher, out cli.Terminal, errOut *bytes.Buffer, format string) error {
+	ctx, cancel := context.WithCancel(p.t.Context())
+	defer cancel()
+	p.cancel, p.now = cancel, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	w.source, w.now = p, func() time.Time { return p.now }
-	w.what, w.server = "ConfigMap objects of namespace shop", "https://api.example.com:6443"
-	w.print = newPrinter(cli.Output{Format: format}, out, errOut)
-	w.pause = func(context.Context, time.Duration) { p.now = p.now.Add(time.Second) }
+	w.description, w.server = "ConfigMap objects of namespace shop", "https://api.example.com:6443"
+	w.printer = newPrinter(cli.Output{Format: format}, out, errOut)
+	w.sleep = func(context.Context, time.Duration) { p.now = p.now.Add(time.Second) }
 	return w.run(ctx, func() {})
 }
 
-func object(name, uid string, version int, more string) *unstructured.Unstructured {
+func object(name, uid string, version int, value string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
-		"data": map[string]any{"value": more},
+		"data": map[string]any{"value": value},
 		"metadata": map[string]any{
 			"namespace": "shop", "name": name, "uid": uid, "resourceVersion": fmt.Sprint(version),
 			"managedFields": []any{map[string]any{"manager": "kubectl-edit", "operation": "Update", "time": time.Unix(int64(version), 0).UTC().Format(time.RFC3339)}},
@@ -108,43 +108,43 @@ func object(name, uid string, version int, more string) *unstructured.Unstructur
 	return o
 }
 
-func expired() *apierrors.StatusError {
+func expiredError() *apierrors.StatusError {
 	return apierrors.NewResourceExpired("too old resource version: 30 (40)")
 }
 
-// story has everything that can become of a watch.
-func story(t *testing.T) *play {
-	gone := expired().Status()
+// fullScript has everything that can become of a watch.
+func fullScript(t *testing.T) *scriptedSource {
+	expiredStatus := expiredError().Status()
 	a, b := object("a", "u1", 9, "1"), object("b", "u2", 11, "1")
 	edited := object("b", "u2", 12, "a longer text, of which only the end has changed: 1")
-	again := object("b", "u2", 21, "a longer text, of which only the end has changed: 2")
+	editedAgain := object("b", "u2", 21, "a longer text, of which only the end has changed: 2")
 	bookmark := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "20"}}}
-	return &play{
+	return &scriptedSource{
 		t: t,
-		lists: []answer{
+		lists: []response{
 			{version: "10", objects: []*unstructured.Unstructured{a}},
 			{version: "30", objects: []*unstructured.Unstructured{object("b", "u2", 25, "3"), object("c", "u3", 26, "1")}},
 			{err: errors.New("dial tcp: connection refused")},
 			{version: "40", objects: []*unstructured.Unstructured{object("b", "u4", 35, "3"), object("c", "u3", 26, "1")}},
 		},
-		watches: []answer{
+		watches: []response{
 			{events: []watch.Event{{Type: watch.Added, Object: b}, {Type: watch.Modified, Object: edited}}},
 			{events: []watch.Event{{Type: watch.Modified, Object: edited}, {Type: watch.Bookmark, Object: bookmark}}}, // told twice
-			{events: []watch.Event{{Type: watch.Modified, Object: again}}},
+			{events: []watch.Event{{Type: watch.Modified, Object: editedAgain}}},
 			{},
 			{err: errors.New("dial tcp: connection refused")},
 			{events: []watch.Event{{Type: watch.Modified, Object: object("b", "u2", 22, "2")}}},
-			{err: expired()},
-			{events: []watch.Event{{Type: watch.Error, Object: &gone}}},
+			{err: expiredError()},
+			{events: []watch.Event{{Type: watch.Error, Object: &expiredStatus}}},
 			{events: []watch.Event{{Type: watch.Deleted, Object: object("b", "u4", 41, "3")}, {Type: watch.Deleted, Object: object("b", "u4", 41, "3")}}},
 		},
 	}
 }
 
-// pauses are of a random length.
-var pauses = regexp.MustCompile(`next try in [^,]*,`)
+// backoffPattern are of a random length.
+var backoffPattern = regexp.MustCompile(`next try in [^,]*,`)
 
-func TestStory(t *testing.T) {
+func TestWatchOutput(t *testing.T) {
 	cases := map[string]struct {
 		format string
 		width  int
@@ -154,23 +154,23 @@ func TestStory(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			p := story(t)
+			p := fullScript(t)
 			// Both go to one place, as on a terminal. How long a pause is, is chance.
-			if err := p.run(&watcher{existing: true}, cli.Terminal{Writer: &out, Width: tc.width}, &out, tc.format); err != nil {
+			if err := p.run(&watcher{printExisting: true}, cli.Terminal{Writer: &out, Width: tc.width}, &out, tc.format); err != nil {
 				t.Fatal(err)
 			}
-			golden.Check(t, name, pauses.ReplaceAllString(out.String(), "next try in SOON,"))
-			if want := []string{"10", "12", "20", "21", "21", "21", "22", "30", "40", "41"}; !slices.Equal(p.asked, want) {
-				t.Errorf("it watched from %q, want %q", p.asked, want)
+			golden.Check(t, name, backoffPattern.ReplaceAllString(out.String(), "next try in SOON,"))
+			if want := []string{"10", "12", "20", "21", "21", "21", "22", "30", "40", "41"}; !slices.Equal(p.requestedVersions, want) {
+				t.Errorf("it watched from %q, want %q", p.requestedVersions, want)
 			}
 		})
 	}
 }
 
-func TestUntil(t *testing.T) {
+func TestEndsAfterMaxChanges(t *testing.T) {
 	var out, errOut bytes.Buffer
-	w := &watcher{until: 2}
-	if err := story(t).run(w, cli.Terminal{Writer: &out}, &errOut, cli.FormatTable); err != nil {
+	w := &watcher{maxChanges: 2}
+	if err := fullScript(t).run(w, cli.Terminal{Writer: &out}, &errOut, cli.FormatTable); err != nil {
 		t.Fatal(err)
 	}
 	if want := "ConfigMap objects of namespace shop: 2 changes, 0 reconnects, 0 re-lists\n"; !strings.HasSuffix(errOut.String(), want) {
@@ -179,9 +179,9 @@ func TestUntil(t *testing.T) {
 }
 
 // Ctrl-C while the first list is read is no error, and is said once.
-func TestEndedBeforeItBegan(t *testing.T) {
+func TestCanceledDuringFirstList(t *testing.T) {
 	var out bytes.Buffer
-	if err := (&play{t: t}).run(&watcher{}, cli.Terminal{Writer: &out}, &out, cli.FormatTable); err != nil {
+	if err := (&scriptedSource{t: t}).run(&watcher{}, cli.Terminal{Writer: &out}, &out, cli.FormatTable); err != nil {
 		t.Error(err)
 	}
 	if want := "ConfigMap objects of namespace shop: 0 changes, 0 reconnects, 0 re-lists\n"; out.String() != want {
@@ -190,58 +190,58 @@ func TestEndedBeforeItBegan(t *testing.T) {
 }
 
 // A server that has nothing but refusals is not asked more and more often.
-func TestBackoff(t *testing.T) {
-	refused := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonGone, Message: "gone"}}
+func TestBackoffGrowsAndIsBounded(t *testing.T) {
+	expiredErr := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonGone, Message: "gone"}}
 	cases := map[string]struct {
-		answer
-		pauses int
+		response
+		wantDelays int
 	}{
-		"refused":        {answer{err: errors.New("dial tcp: connection refused")}, 11},
-		"closed at once": {answer{}, 11},
+		"refused":        {response{err: errors.New("dial tcp: connection refused")}, 11},
+		"closed at once": {response{}, 11},
 		// It lists anew at once when the answer is no the first time.
-		"expired at once": {answer{err: refused}, 10},
+		"expired at once": {response{err: expiredErr}, 10},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := &play{t: t, watches: slices.Repeat([]answer{tc.answer}, 12), lists: slices.Repeat([]answer{{version: "10"}}, 13)}
-			var pauses []time.Duration
+			p := &scriptedSource{t: t, watches: slices.Repeat([]response{tc.response}, 12), lists: slices.Repeat([]response{{version: "10"}}, 13)}
+			var delays []time.Duration
 			var out bytes.Buffer
 			w := &watcher{}
-			ctx, end := context.WithCancel(t.Context())
-			p.end = end
-			w.source, w.now, w.print = p, time.Now, newPrinter(cli.Output{}, cli.Terminal{Writer: &out}, &out)
-			w.pause = func(_ context.Context, d time.Duration) { pauses = append(pauses, d) }
+			ctx, cancel := context.WithCancel(t.Context())
+			p.cancel = cancel
+			w.source, w.now, w.printer = p, time.Now, newPrinter(cli.Output{}, cli.Terminal{Writer: &out}, &out)
+			w.sleep = func(_ context.Context, d time.Duration) { delays = append(delays, d) }
 			if err := w.run(ctx, func() {}); err != nil {
 				t.Fatal(err)
 			}
-			if last := len(pauses) - 1; last != tc.pauses-1 || pauses[0] > time.Second || pauses[last] < 5*time.Second || pauses[last] > 7*time.Second || !slices.IsSorted(pauses[:5]) {
-				t.Errorf("it paused %v, want %d times, longer and longer, and at most some seconds", pauses, tc.pauses)
+			if last := len(delays) - 1; last != tc.wantDelays-1 || delays[0] > time.Second || delays[last] < 5*time.Second || delays[last] > 7*time.Second || !slices.IsSorted(delays[:5]) {
+				t.Errorf("it paused %v, want %d times, longer and longer, and at most some seconds", delays, tc.wantDelays)
 			}
 		})
 	}
 }
 
-func TestEnds(t *testing.T) {
+func TestFatalErrors(t *testing.T) {
 	resource := schema.GroupResource{Resource: "configmaps"}
 	forbidden := apierrors.NewForbidden(resource, "", errors.New("no"))
 	cases := map[string]struct {
-		play play
-		want string
+		source scriptedSource
+		want   string
 	}{
 		"no right to list": {
-			play: play{lists: []answer{{err: forbidden}}},
-			want: `list ConfigMap objects of namespace shop from https://api.example.com:6443: configmaps is forbidden: no; ask for the right, or use another user with --as or --context`,
+			source: scriptedSource{lists: []response{{err: forbidden}}},
+			want:   `list ConfigMap objects of namespace shop from https://api.example.com:6443: configmaps is forbidden: no; ask for the right, or use another user with --as or --context`,
 		},
 		"a kind without a watch": {
-			play: play{lists: []answer{{version: "1"}}, watches: []answer{{err: apierrors.NewMethodNotSupported(resource, "watch")}}},
-			want: `watch ConfigMap objects of namespace shop: watch is not supported on resources of kind "configmaps"; this kind can only be read, with kubectl get`,
+			source: scriptedSource{lists: []response{{version: "1"}}, watches: []response{{err: apierrors.NewMethodNotSupported(resource, "watch")}}},
+			want:   `watch ConfigMap objects of namespace shop: watch is not supported on resources of kind "configmaps"; this kind can only be read, with kubectl get`,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			tc.play.t = t
-			err := tc.play.run(&watcher{}, cli.Terminal{Writer: &out}, &out, cli.FormatTable)
+			tc.source.t = t
+			err := tc.source.run(&watcher{}, cli.Terminal{Writer: &out}, &out, cli.FormatTable)
 			if err == nil || err.Error() != tc.want {
 				t.Errorf("got  %v\nwant %s", err, tc.want)
 			}
@@ -250,15 +250,15 @@ func TestEnds(t *testing.T) {
 }
 
 // What nobody reads is not watched for ever: kubectl holdfast watch pods | head -1.
-func TestReaderGone(t *testing.T) {
+func TestStopsWhenOutputIsClosed(t *testing.T) {
 	for _, format := range []string{cli.FormatTable, cli.FormatJSON} {
-		err := story(t).run(&watcher{}, cli.Terminal{Writer: closed{}}, &bytes.Buffer{}, format)
+		err := fullScript(t).run(&watcher{}, cli.Terminal{Writer: closedWriter{}}, &bytes.Buffer{}, format)
 		if !errors.Is(err, os.ErrClosed) {
 			t.Errorf("-o %s: got %v, want that the reader is gone", format, err)
 		}
 	}
 }
 
-type closed struct{}
+type closedWriter struct{}
 
-func (closed) Write([]byte) (int, error) { return 0, os.ErrClosed }
+func (closedWriter) Write([]byte) (int, error) { return 0, os.ErrClosed }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/cli/look"
+	"github.com/holdfast-dev/holdfast/internal/cli/collect"
 )
 
 // options are the flags.
@@ -35,37 +35,37 @@ chain, where to see it and what to do. The exit code is 2 when it is not ready.`
 		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: env.CompleteApplication,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.Check(); err != nil {
+			if err := o.Validate(); err != nil {
 				return err
 			}
 			return o.run(cmd.Context(), env, cmd, args)
 		},
 	}
-	o.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatJSON, cli.FormatYAML, cli.FormatPath)
+	o.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatJSON, cli.FormatYAML, cli.FormatJSONPath)
 	cmd.Flags().BoolVar(&o.all, "all", false, "also what is only worth knowing")
 	cmd.Flags().StringVar(&o.rules, "rules", "", "a file with health rules in CEL, for objects of other kinds")
 	return cmd
 }
 
-// look looks at an application, or at an object of another kind.
-func (o *options) look(ctx context.Context, env *cli.Env, cmd *cobra.Command, args []string) (look.Look, error) {
-	rules, err := look.ReadRules(o.rules)
+// collect looks at an application, or at an object of another kind.
+func (o *options) collect(ctx context.Context, env *cli.Env, cmd *cobra.Command, args []string) (collect.Result, error) {
+	rules, err := collect.ReadRules(o.rules)
 	if err != nil {
-		return look.Look{}, err
+		return collect.Result{}, err
 	}
-	if look.IsOther(args) {
-		return look.Other(ctx, env, args, rules, env.Now())
+	if collect.IsForeignKind(args) {
+		return collect.Object(ctx, env, args, rules, env.Now())
 	}
-	return look.For(ctx, env, cmd.ErrOrStderr(), args, false)
+	return collect.FromArgs(ctx, env, cmd.ErrOrStderr(), args, false)
 }
 
 func (o *options) run(ctx context.Context, env *cli.Env, cmd *cobra.Command, args []string) error {
-	l, err := o.look(ctx, env, cmd, args)
+	l, err := o.collect(ctx, env, cmd, args)
 	if err != nil {
 		return err
 	}
-	if o.Machine() {
-		err = o.Print(cmd.OutOrStdout(), l.Answer("Explanation"))
+	if o.IsMachineReadable() {
+		err = o.Print(cmd.OutOrStdout(), l.Document("Explanation"))
 	} else {
 		Print(env.Terminal(cmd.OutOrStdout()), l, env.Now(), o.all)
 	}

@@ -7,91 +7,91 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/cli/look"
+	"github.com/holdfast-dev/holdfast/internal/cli/collect"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/health"
-	"github.com/holdfast-dev/holdfast/internal/view"
+	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
 // Print says why an application is not ready; with all, also what is only worth knowing.
-func Print(out cli.Terminal, l look.Look, now time.Time, all bool) {
-	printer{Terminal: out, look: l, now: now, all: all}.print()
+func Print(out cli.Terminal, l collect.Result, now time.Time, all bool) {
+	printer{Terminal: out, result: l, now: now, all: all}.print()
 }
 
 // printer prints an explanation for people.
 type printer struct {
 	cli.Terminal
-	look look.Look
-	now  time.Time
-	all  bool
+	result collect.Result
+	now    time.Time
+	all    bool
 }
 
 const (
-	branch, last = "├─ ", "└─ "
-	trunk, blank = "│  ", "   "
+	branchEdge, lastEdge     = "├─ ", "└─ "
+	branchIndent, lastIndent = "│  ", "   "
 )
 
 func (p printer) print() {
-	p.look.PrintTitle(p.Terminal, p.now)
-	blocks := p.whole()
+	p.result.PrintTitle(p.Terminal, p.now)
+	blocks := p.applicationCauses()
 	shown := map[string]bool{}
-	for _, c := range p.tops() {
-		blocks = append(blocks, p.component(c, shown))
+	for _, c := range p.rootComponents() {
+		blocks = append(blocks, p.componentBlock(c, shown))
 	}
-	if len(blocks) == 0 && !p.look.Ready {
-		blocks = append(blocks, block{lines: []string{p.look.Message}})
+	if len(blocks) == 0 && !p.result.Ready {
+		blocks = append(blocks, block{lines: []string{p.result.Message}})
 	}
-	p.draw(blocks, "")
-	p.changes()
-	p.look.PrintMissed(p.Terminal)
+	p.printBlocks(blocks, "")
+	p.printRecentChanges()
+	p.result.PrintUnread(p.Terminal)
 }
 
-// lately is how old a change may be that may be why something does not work.
-const lately = time.Hour
+// recentChangeWindow is how old a change may be that may be why something does not work.
+const recentChangeWindow = time.Hour
 
-// changes says who changed what, before or while something stopped to work.
-func (p printer) changes() {
-	var said []string
-	for _, c := range p.look.Changes {
-		if p.now.Sub(c.Time) < lately {
-			said = append(said, fmt.Sprintf("%s %s by %s %s ago", c.Object.Kind, c.Object.Name, c.By, look.Age(c.Time, p.now)))
+// printRecentChanges says who changed what, before or while something stopped to work.
+func (p printer) printRecentChanges() {
+	var recent []string
+	for _, c := range p.result.Changes {
+		if p.now.Sub(c.Time) < recentChangeWindow {
+			recent = append(recent, fmt.Sprintf("%s %s by %s %s ago", c.Object.Kind, c.Object.Name, c.Manager, collect.Age(c.Time, p.now)))
 		}
 	}
-	if len(said) > 0 && !p.look.Ready {
-		p.lines("", "  ", "changed lately: "+strings.Join(said, ", "))
+	if len(recent) > 0 && !p.result.Ready {
+		p.printWrapped("", "  ", "changed lately: "+strings.Join(recent, ", "))
 	}
 }
 
 // block is a part of the tree: a sentence, what is known about it, and what is below it.
 type block struct {
-	lines   []string // the first one is the sentence
-	details [][2]string
-	below   []block
+	lines    []string // the first one is the sentence
+	details  [][2]string
+	children []block
 }
 
-// draw prints blocks below each other. Long lines go on under themselves.
-func (p printer) draw(blocks []block, indent string) {
+// printBlocks prints blocks below each other. Long lines go on under themselves.
+func (p printer) printBlocks(blocks []block, indent string) {
 	for i, b := range blocks {
-		head, tail := branch, trunk
+		prefix, continuation := branchEdge, branchIndent
 		if i == len(blocks)-1 {
-			head, tail = last, blank
+			prefix, continuation = lastEdge, lastIndent
 		}
-		p.lines(indent+head, indent+tail, strings.Join(b.lines, "\n"))
+		p.printWrapped(indent+prefix, indent+continuation, strings.Join(b.lines, "\n"))
 		for _, d := range b.details {
 			label := fmt.Sprintf("%-7s", d[0]+":")
-			p.lines(indent+tail+p.Paint(cli.Dim, label), indent+tail+strings.Repeat(" ", len(label)), d[1])
+			p.printWrapped(indent+continuation+p.Colorize(cli.StyleDim, label), indent+continuation+strings.Repeat(" ", len(label)), d[1])
 		}
-		p.draw(b.below, indent+tail)
+		p.printBlocks(b.children, indent+continuation)
 	}
 }
 
-// lines prints a text with one beginning for its first line and another for the others.
-func (p printer) lines(first, next, text string) {
-	room := 0
+// printWrapped prints a text with one beginning for its first line and another for the others.
+func (p printer) printWrapped(first, next, text string) {
+	width := 0
 	if p.Width > 0 {
-		room = max(p.Width-len([]rune(next)), 24)
+		width = max(p.Width-len([]rune(next)), 24)
 	}
-	for i, line := range cli.Wrap(text, room) {
+	for i, line := range cli.Wrap(text, width) {
 		if i > 0 {
 			first = next
 		}
@@ -99,115 +99,115 @@ func (p printer) lines(first, next, text string) {
 	}
 }
 
-// whole is what is said about the application as a whole.
-func (p printer) whole() []block {
+// applicationCauses is what is said about the application as a whole.
+func (p printer) applicationCauses() []block {
 	var blocks []block
-	for _, c := range p.look.Causes {
-		of := slices.ContainsFunc(p.look.Components, func(x view.Component) bool {
+	for _, c := range p.result.Causes {
+		inComponent := slices.ContainsFunc(p.result.Components, func(x inspect.Component) bool {
 			return slices.ContainsFunc(x.Causes, func(y explain.Cause) bool {
-				return y.Code == c.Code && y.Object == c.Object && y.Sentence == c.Sentence
+				return y.Code == c.Code && y.Object == c.Object && y.Message == c.Message
 			})
 		})
-		if !of {
-			blocks = append(blocks, p.cause("", c))
+		if !inComponent {
+			blocks = append(blocks, p.causeBlock("", c))
 		}
 	}
 	return blocks
 }
 
-// tops are the components that are not well and that nobody else waits for: everything else
+// rootComponents are the components that are not well and that nobody else waits for: everything else
 // is said below them.
-func (p printer) tops() []*view.Component {
+func (p printer) rootComponents() []*inspect.Component {
 	awaited := map[string]bool{}
-	for _, c := range p.look.Components {
+	for _, c := range p.result.Components {
 		for _, dep := range c.WaitsFor {
 			awaited[dep] = true
 		}
 	}
-	var tops []*view.Component
-	for i := range p.look.Components {
-		c := &p.look.Components[i]
-		if p.look.Deleting && len(c.Causes) == 0 && len(c.Tree) == 0 {
+	var roots []*inspect.Component
+	for i := range p.result.Components {
+		c := &p.result.Components[i]
+		if p.result.Deleting && len(c.Causes) == 0 && len(c.Tree) == 0 {
 			continue // gone, as it should be
 		}
 		if !awaited[c.Name] && (c.Health != health.Healthy || p.all && len(c.Causes) > 0) {
-			tops = append(tops, c)
+			roots = append(roots, c)
 		}
 	}
-	return tops
+	return roots
 }
 
-// component is a component and what it waits for. One that was said already is only named.
-func (p printer) component(c *view.Component, shown map[string]bool) block {
+// componentBlock is a component and what it waits for. One that was said already is only named.
+func (p printer) componentBlock(c *inspect.Component, shown map[string]bool) block {
 	if shown[c.Name] {
 		return block{lines: []string{fmt.Sprintf("%s (see above)", c.Name)}}
 	}
 	shown[c.Name] = true
-	name := p.Paint(look.Colour(c.Health), c.Name)
+	name := p.Colorize(collect.HealthColor(c.Health), c.Name)
 	if len(c.WaitsFor) > 0 {
-		words := "waits for " + strings.Join(c.WaitsFor, ", ")
-		if c.Health == view.Waiting {
-			words = c.Message
+		reason := "waits for " + strings.Join(c.WaitsFor, ", ")
+		if c.Health == inspect.Waiting {
+			reason = c.Message
 		}
-		b := block{lines: []string{name + " " + words}}
+		b := block{lines: []string{name + " " + reason}}
 		for _, x := range c.Causes {
 			if x.Code != explain.DependencyWait && (x.Severity == explain.Error || p.all) {
-				b.below = append(b.below, p.cause("", x))
+				b.children = append(b.children, p.causeBlock("", x))
 			}
 		}
 		for _, dep := range c.WaitsFor {
-			b.below = append(b.below, p.component(p.look.Component(dep), shown))
+			b.children = append(b.children, p.componentBlock(p.result.Component(dep), shown))
 		}
 		return b
 	}
 	causes := slices.DeleteFunc(slices.Clone(c.Causes), func(x explain.Cause) bool { return x.Severity != explain.Error && !p.all })
 	title := fmt.Sprintf("%s %s/%s", name, c.Workload.Kind.Kind, c.Workload.Name)
-	if pods := look.Pods(*c); pods != "-" {
+	if pods := collect.ReadyPods(*c); pods != "-" {
 		title += " " + pods
 	}
 	switch len(causes) {
 	case 0:
-		text := look.Predicate(c.Message, c.Workload.Kind.Kind, p.look.Namespace, c.Workload.Name)
+		text := collect.TrimSubject(c.Message, c.Workload.Kind.Kind, p.result.Namespace, c.Workload.Name)
 		if text == "" {
 			text = strings.ToLower(string(c.Health))
 		}
-		return block{lines: []string{title + ": " + text}, details: p.notices(c)}
+		return block{lines: []string{title + ": " + text}, details: p.noteDetails(c)}
 	case 1:
-		return p.cause(title+": ", causes[0])
+		return p.causeBlock(title+": ", causes[0])
 	}
 	b := block{lines: []string{title}}
 	for _, x := range causes {
-		b.below = append(b.below, p.cause("", x))
+		b.children = append(b.children, p.causeBlock("", x))
 	}
 	return b
 }
 
-// notices are what is worth knowing while nothing explains more.
-func (p printer) notices(c *view.Component) [][2]string {
+// noteDetails are what is worth knowing while nothing explains more.
+func (p printer) noteDetails(c *inspect.Component) [][2]string {
 	var out [][2]string
 	for _, x := range c.Causes {
-		out = append(out, [2]string{"note", x.Sentence})
+		out = append(out, [2]string{"note", x.Message})
 	}
 	return out
 }
 
-// cause is one cause with where it is seen and what to do.
-func (p printer) cause(title string, c explain.Cause) block {
+// causeBlock is one cause with where it is seen and what to do.
+func (p printer) causeBlock(title string, c explain.Cause) block {
 	where := fmt.Sprintf("%s/%s", c.Object.Kind, c.Object.Name)
 	if c.Path != "" {
 		where += " " + c.Path
 	}
-	if c.Value != "" && len(c.Value) < 80 && !strings.Contains(c.Sentence, c.Value) {
+	if c.Value != "" && len(c.Value) < 80 && !strings.Contains(c.Message, c.Value) {
 		where += "=" + c.Value
 	}
-	b := block{lines: []string{title + c.Sentence}, details: [][2]string{{"code", fmt.Sprintf("%s, since %s", c.Code, look.Age(c.Since, p.now))}, {"where", where}}}
+	b := block{lines: []string{title + c.Message}, details: [][2]string{{"code", fmt.Sprintf("%s, since %s", c.Code, collect.Age(c.Since, p.now))}, {"where", where}}}
 	for _, e := range c.Evidence {
 		b.details = append(b.details, [2]string{"seen", e})
 	}
 	if c.Fix != "" {
 		b.details = append(b.details, [2]string{"fix", c.Fix})
 	}
-	if doc := c.Code.Doc(); doc != "" {
+	if doc := c.Code.DocURL(); doc != "" {
 		b.details = append(b.details, [2]string{"more", doc})
 	}
 	return b

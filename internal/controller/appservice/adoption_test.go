@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// theirs is what runs before Holdfast comes: a Deployment as people write it, with fields
+// foreignDeployment is what runs before Holdfast comes: a Deployment as people write it, with fields
 // that cannot be beside ours, and the Service that leads to it.
-const theirs = `
+const foreignDeployment = `
 metadata:
   labels: {team: red}
   annotations: {example.com/note: mine}
@@ -33,39 +33,39 @@ spec:
         volumeMounts: [{name: cache, mountPath: /cache}]
       volumes: [{name: cache, emptyDir: {}}]`
 
-const theirService = `
+const foreignService = `
 metadata: {labels: {team: red}}
 spec: {selector: {app: web}, ports: [{name: web, port: 80, targetPort: 8080}]}`
 
-// takesOver is the spec that continues what they had.
-const takesOver = `
+// adoptingSpec is the spec that continues what they had.
+const adoptingSpec = `
 image: shop/web:1
 env: [{name: MODE, value: prod}]
 ports: [{name: http, port: 80, targetPort: 8080}]`
 
 func init() {
-	stories["adopt a Deployment and its Service"] = adoptBoth
+	stories["adopt a Deployment and its Service"] = adoptDeploymentAndService
 	stories["adopt after a conflict"] = func(w *world) {
-		d := put(w, w.deploymentOf(theirs))
-		w.comesToRest(d)
-		w.create(takesOver)
+		d := createForeign(w, w.decodeDeployment(foreignDeployment))
+		w.waitStable(d)
+		w.create(adoptingSpec)
 		w.Eventually(w.condition("Ready"), "60s").Should(HavePrefix("False/NameConflict: Deployment"))
-		edit(w, d, letIn)
+		edit(w, d, allowAdoption)
 		w.Eventually(w.condition("Ready"), "60s", "100ms").Should(HavePrefix("True/Reconciled"))
 		w.Expect(w.deployment().UID).To(Equal(d.UID))
-		w.settles()
+		w.expectSteadyState()
 	}
 	stories["adopt with a count"] = func(w *world) {
-		put(w, w.deploymentOf(theirs), letIn)
-		w.create(takesOver + "\nreplicas: 3")
-		w.becomesReady()
+		createForeign(w, w.decodeDeployment(foreignDeployment), allowAdoption)
+		w.create(adoptingSpec + "\nreplicas: 3")
+		w.waitReady()
 		w.Expect(w.deployment().Status.ReadyReplicas).To(BeEquivalentTo(3))
-		w.settles()
+		w.expectSteadyState()
 	}
-	for name, tc := range refusals {
+	for name, tc := range adoptionConflicts {
 		stories["adoption refused: "+name] = func(w *world) {
 			object := tc.theirs(w)
-			w.create(takesOver + tc.spec)
+			w.create(adoptingSpec + tc.spec)
 			w.Eventually(w.condition("Ready"), "60s").Should(Equal("False/NameConflict: " + fmt.Sprintf(tc.want, w.NS)))
 			w.Eventually(w.events, "60s").Should(ContainElement("NameConflict"))
 			w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(object), object)).To(Succeed())
@@ -76,34 +76,34 @@ func init() {
 	}
 }
 
-// refusals are objects whose owners let us in and that cannot become ours.
-var refusals = map[string]struct {
+// adoptionConflicts are objects whose owners let us in and that cannot become ours.
+var adoptionConflicts = map[string]struct {
 	theirs func(*world) client.Object
 	spec   string
 	want   string
 }{
 	"several containers": {
 		theirs: func(w *world) client.Object {
-			d := w.deploymentOf(theirs)
+			d := w.decodeDeployment(foreignDeployment)
 			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "theirs/sidecar:1"})
-			return put(w, d, letIn)
+			return createForeign(w, d, allowAdoption)
 		},
 		want: `Deployment %s/web cannot be taken over: it has the containers [nginx sidecar] and none is called "app", so it is not clear which one is the service; name one of them "app"`,
 	},
 	"another controller": {
 		theirs: func(w *world) client.Object {
-			d := w.deploymentOf(theirs)
-			ownedByConfigMap(w, d)
-			return put(w, d, letIn)
+			d := w.decodeDeployment(foreignDeployment)
+			setConfigMapOwner(w, d)
+			return createForeign(w, d, allowAdoption)
 		},
 		want: `Deployment %s/web belongs to ConfigMap "theirs" and is left alone; rename AppService "web", or that one`,
 	},
 	"a selector on a label of ours": {
 		theirs: func(w *world) client.Object {
-			d := w.deploymentOf(theirs)
+			d := w.decodeDeployment(foreignDeployment)
 			labels := map[string]string{"app.kubernetes.io/instance": "release"}
 			d.Spec.Selector.MatchLabels, d.Spec.Template.Labels = labels, labels
-			return put(w, d, letIn)
+			return createForeign(w, d, allowAdoption)
 		},
 		want: `Deployment %s/web cannot be taken over: its selector "app.kubernetes.io/instance=release" does not match the labels that Holdfast gives its pods ` +
 			`(app.kubernetes.io/instance=web,app.kubernetes.io/managed-by=holdfast,apps.holdfast.dev/workload=deployment-web), and a selector cannot change; ` +
@@ -111,30 +111,30 @@ var refusals = map[string]struct {
 	},
 	"a Service with a nameless port": {
 		theirs: func(w *world) client.Object {
-			s := w.serviceOf(theirService)
+			s := w.decodeService(foreignService)
 			s.Spec.Ports = []corev1.ServicePort{{Port: 8080}}
-			return put(w, s, letIn)
+			return createForeign(w, s, allowAdoption)
 		},
 		want: "Service %s/web cannot be taken over: its port 8080 and port 80 of the spec need names, and different ones, to be side by side; " +
 			"name them, or remove port 8080 there or add it to the spec",
 	},
 	"a headless Service": {
 		theirs: func(w *world) client.Object {
-			s := w.serviceOf(theirService)
+			s := w.decodeService(foreignService)
 			s.Spec.ClusterIP = "None"
-			return put(w, s, letIn)
+			return createForeign(w, s, allowAdoption)
 		},
 		want: "Service %s/web cannot be taken over: its spec.clusterIP cannot change between None and an address; delete the Service, so that it is made anew, or change service.type of the spec",
 	},
 	"a Service with an address": {
-		theirs: func(w *world) client.Object { return put(w, w.serviceOf(theirService), letIn) },
+		theirs: func(w *world) client.Object { return createForeign(w, w.decodeService(foreignService), allowAdoption) },
 		spec:   "\nservice: {type: Headless}",
 		want:   "Service %s/web cannot be taken over: its spec.clusterIP cannot change between None and an address; delete the Service, so that it is made anew, or change service.type of the spec",
 	},
 }
 
-// letIn is the word of its owner that an object may become ours.
-func letIn[T client.Object](obj T) {
+// allowAdoption is the word of its owner that an object may become ours.
+func allowAdoption[T client.Object](obj T) {
 	annotations := obj.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -143,27 +143,27 @@ func letIn[T client.Object](obj T) {
 	obj.SetAnnotations(annotations)
 }
 
-// keepOut takes it back.
-func keepOut[T client.Object](obj T) {
+// disallowAdoption takes it back.
+func disallowAdoption[T client.Object](obj T) {
 	delete(obj.GetAnnotations(), "apps.holdfast.dev/adopt")
 }
 
-func (w *world) deploymentOf(text string) *appsv1.Deployment {
+func (w *world) decodeDeployment(text string) *appsv1.Deployment {
 	d := &appsv1.Deployment{}
 	w.decode(text, d)
 	d.Namespace, d.Name = w.NS, w.name
 	return d
 }
 
-func (w *world) serviceOf(text string) *corev1.Service {
+func (w *world) decodeService(text string) *corev1.Service {
 	s := &corev1.Service{}
 	w.decode(text, s)
 	s.Namespace, s.Name = w.NS, w.name
 	return s
 }
 
-// put creates an object of somebody else.
-func put[T client.Object](w *world, obj T, changes ...func(T)) T {
+// createForeign creates an object of somebody else.
+func createForeign[T client.Object](w *world, obj T, changes ...func(T)) T {
 	w.Helper()
 	for _, change := range changes {
 		change(obj)
@@ -172,14 +172,14 @@ func put[T client.Object](w *world, obj T, changes ...func(T)) T {
 	return obj
 }
 
-// adoptBoth takes over what runs: the same objects, one rolling update, and not a moment
+// adoptDeploymentAndService takes over what runs: the same objects, one rolling update, and not a moment
 // in which the Service leads nowhere.
-func adoptBoth(w *world) {
-	deployment, service := put(w, w.deploymentOf(theirs), letIn), put(w, w.serviceOf(theirService), letIn)
-	w.comesToRest(deployment)
-	w.create(takesOver)
-	w.becomesReady()
-	w.FallsSilent(w.name)
+func adoptDeploymentAndService(w *world) {
+	deployment, service := createForeign(w, w.decodeDeployment(foreignDeployment), allowAdoption), createForeign(w, w.decodeService(foreignService), allowAdoption)
+	w.waitStable(deployment)
+	w.create(adoptingSpec)
+	w.waitReady()
+	w.WaitIdle(w.name)
 
 	d, s := w.deployment(), w.service()
 	w.Expect(d.UID).To(Equal(deployment.UID))
@@ -193,7 +193,7 @@ func adoptBoth(w *world) {
 	template := d.Spec.Template
 	w.Expect(template.Labels).To(And(HaveKeyWithValue("app", "web"), HaveKeyWithValue("team", "red"), HaveKeyWithValue("apps.holdfast.dev/workload", "deployment-web")))
 	w.Expect(template.Annotations).To(HaveKeyWithValue("example.com/note", "mine"))
-	w.Expect(containers(d)).To(Equal([]string{"nginx"}))
+	w.Expect(containerNames(d)).To(Equal([]string{"nginx"}))
 	c := template.Spec.Containers[0]
 	w.Expect(c.Image).To(Equal("shop/web:1"))
 	w.Expect(c.Env).To(ConsistOf(corev1.EnvVar{Name: "THEIRS", Value: "1"}, corev1.EnvVar{Name: "MODE", Value: "prod"}))
@@ -207,16 +207,16 @@ func adoptBoth(w *world) {
 	w.Expect(s.Spec.Selector).To(Equal(map[string]string{"app": "web"}))
 	w.Expect(s.Labels).To(HaveKeyWithValue("team", "red"))
 	w.Expect(w.events()).To(ConsistOf("ComponentAdopted", "ComponentReady"))
-	w.settles()
+	w.expectSteadyState()
 
 	// The pods have our labels by now, so their owner can let go.
-	edit(w, s, keepOut)
-	edit(w, d, keepOut)
+	edit(w, s, disallowAdoption)
+	edit(w, d, disallowAdoption)
 	w.Eventually(func() map[string]string { return w.service().Spec.Selector }, "60s").Should(Equal(
 		map[string]string{"app.kubernetes.io/managed-by": "holdfast", "apps.holdfast.dev/workload": "deployment-web"}))
-	w.settles()
+	w.expectSteadyState()
 	w.Expect(w.deployment().Generation).To(Equal(d.Generation), "no pod is replaced for that")
-	w.Expect(containers(w.deployment())).To(Equal([]string{"nginx"}))
+	w.Expect(containerNames(w.deployment())).To(Equal([]string{"nginx"}))
 }
 
 func (w *world) replicaSets() []appsv1.ReplicaSet {

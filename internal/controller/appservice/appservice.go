@@ -10,7 +10,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/engine"
-	"github.com/holdfast-dev/holdfast/internal/kinds"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 )
 
 // +kubebuilder:rbac:groups=apps.holdfast.dev,resources=appservices,verbs=get;list;watch
@@ -20,16 +20,16 @@ import (
 // Setup makes a manager run AppServices.
 func Setup(mgr ctrl.Manager, o engine.Options) error {
 	return engine.Setup(mgr, engine.Kind[*appsapi.AppService]{
-		New:        func() *appsapi.AppService { return &appsapi.AppService{} },
-		Components: kinds.AppService,
-		Report:     report,
+		New:          func() *appsapi.AppService { return &appsapi.AppService{} },
+		Components:   appkind.AppServiceComponents,
+		UpdateStatus: setStatus,
 	}, o)
 }
 
-func report(app *appsapi.AppService, components []engine.ComponentStatus) {
+func setStatus(app *appsapi.AppService, components []engine.ComponentStatus) {
 	c, s := components[0], &app.Status
 	s.Replicas, s.ReadyReplicas, s.AvailableReplicas = c.Replicas, c.Ready, c.Available
-	s.ReplicasReady = fmt.Sprintf("%d/%d", c.Ready, c.Wanted)
+	s.ReplicasReady = fmt.Sprintf("%d/%d", c.Ready, c.Desired)
 	s.Selector = c.Selector
 	s.Endpoints = c.Endpoints
 }

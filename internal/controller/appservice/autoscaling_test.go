@@ -20,22 +20,22 @@ func init() {
 	stories["autoscaling"] = autoscaling
 }
 
-// counts are the numbers of pods that a Deployment was told to have, one after the other,
+// replicaCounts are the numbers of pods that a Deployment was told to have, one after the other,
 // as somebody who watches sees them.
-type counts struct {
-	mu   sync.Mutex
-	seen []int32
+type replicaCounts struct {
+	mu       sync.Mutex
+	observed []int32
 }
 
-func (c *counts) all() []int32 {
+func (c *replicaCounts) all() []int32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.seen)
+	return slices.Clone(c.observed)
 }
 
-func (w *world) watchCounts(client kubernetes.Interface) *counts {
+func (w *world) watchReplicaCounts(client kubernetes.Interface) *replicaCounts {
 	w.Helper()
-	c := &counts{}
+	c := &replicaCounts{}
 	events, err := client.AppsV1().Deployments(w.NS).Watch(w.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + w.name})
 	w.Expect(err).NotTo(HaveOccurred())
 	go func() {
@@ -45,8 +45,8 @@ func (w *world) watchCounts(client kubernetes.Interface) *counts {
 				continue
 			}
 			c.mu.Lock()
-			if n := *d.Spec.Replicas; len(c.seen) == 0 || c.seen[len(c.seen)-1] != n {
-				c.seen = append(c.seen, n)
+			if n := *d.Spec.Replicas; len(c.observed) == 0 || c.observed[len(c.observed)-1] != n {
+				c.observed = append(c.observed, n)
 			}
 			c.mu.Unlock()
 		}
@@ -67,51 +67,51 @@ func autoscaling(w *world) {
 	w.Expect(err).NotTo(HaveOccurred())
 	scale := func(n int32) {
 		_, err := hpa.AppsV1().Deployments(w.NS).UpdateScale(w.Context(), w.name,
-			&autoscalingv1.Scale{ObjectMeta: w.meta(), Spec: autoscalingv1.ScaleSpec{Replicas: n}}, metav1.UpdateOptions{})
+			&autoscalingv1.Scale{ObjectMeta: w.objectMeta(), Spec: autoscalingv1.ScaleSpec{Replicas: n}}, metav1.UpdateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
-		w.becomesReady()
+		w.waitReady()
 	}
-	reconcile := func() {
+	triggerReconcile := func() {
 		edit(w, w.app(), func(a *appsapi.AppService) {
 			a.Labels = map[string]string{"touched": fmt.Sprint(a.Generation, a.ResourceVersion)}
 		})
 	}
-	on := appsapi.AutoscalingSettings{MaxReplicas: 10, TargetCPUUtilization: 70}
+	settings := appsapi.AutoscalingSettings{MaxReplicas: 10, TargetCPUUtilization: 70}
 	// written says how often we wrote the Deployment for a change of the spec.
-	written := func(change func(*appsapi.AppServiceSpec)) int {
-		calls := w.Calls(func() {
-			w.change(change)
-			w.becomesReady()
-			w.FallsSilent(w.name)
+	deploymentWrites := func(change func(*appsapi.AppServiceSpec)) int {
+		calls := w.OperatorRequests(func() {
+			w.editSpec(change)
+			w.waitReady()
+			w.WaitIdle(w.name)
 		})
 		return len(calls.Of("deployments.apps").Writes().Where((*audit.Event).Accepted))
 	}
 
-	seen := w.watchCounts(admin)
+	seen := w.watchReplicaCounts(admin)
 	w.create(`{image: "shop/web:1", replicas: 1}`)
-	w.becomesReady()
-	w.Expect(written(func(s *appsapi.AppServiceSpec) { s.Replicas, s.Autoscaling = nil, &on })).To(Equal(1), "one write hands the count over")
-	w.Expect(*get(w, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: w.meta()}).Spec.MinReplicas).To(BeEquivalentTo(1))
+	w.waitReady()
+	w.Expect(deploymentWrites(func(s *appsapi.AppServiceSpec) { s.Replicas, s.Autoscaling = nil, &settings })).To(Equal(1), "one write hands the count over")
+	w.Expect(*find(w, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: w.objectMeta()}).Spec.MinReplicas).To(BeEquivalentTo(1))
 	scale(7)
 	for range 50 {
-		reconcile()
+		triggerReconcile()
 	}
-	w.change(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:2" })
-	w.becomesReady()
+	w.editSpec(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:2" })
+	w.waitReady()
 	scale(3)
 	for range 50 {
-		reconcile()
+		triggerReconcile()
 	}
-	w.Expect(written(func(s *appsapi.AppServiceSpec) { s.Autoscaling = nil })).To(BeZero(), "nothing about the Deployment has changed")
-	w.Eventually(func() any { return get(w, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: w.meta()}) }, "60s").Should(BeNil())
-	w.change(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:3" })
-	w.becomesReady()
-	w.Expect(written(func(s *appsapi.AppServiceSpec) { s.Autoscaling = &on })).To(BeZero())
+	w.Expect(deploymentWrites(func(s *appsapi.AppServiceSpec) { s.Autoscaling = nil })).To(BeZero(), "nothing about the Deployment has changed")
+	w.Eventually(func() any { return find(w, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: w.objectMeta()}) }, "60s").Should(BeNil())
+	w.editSpec(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:3" })
+	w.waitReady()
+	w.Expect(deploymentWrites(func(s *appsapi.AppServiceSpec) { s.Autoscaling = &settings })).To(BeZero())
 	scale(4)
 	w.Expect(seen.all()).To(Equal([]int32{1, 7, 3, 4}), "somebody else than the autoscaler changed the count")
-	w.Expect(written(func(s *appsapi.AppServiceSpec) { s.Replicas, s.Autoscaling = new(int32(4)), nil })).To(Equal(1), "one write takes the count over")
-	w.change(func(s *appsapi.AppServiceSpec) { s.Replicas = new(int32(2)) })
-	w.becomesReady()
+	w.Expect(deploymentWrites(func(s *appsapi.AppServiceSpec) { s.Replicas, s.Autoscaling = new(int32(4)), nil })).To(Equal(1), "one write takes the count over")
+	w.editSpec(func(s *appsapi.AppServiceSpec) { s.Replicas = new(int32(2)) })
+	w.waitReady()
 	w.Expect(seen.all()).To(Equal([]int32{1, 7, 3, 4, 2}))
-	w.settles()
+	w.expectSteadyState()
 }

@@ -16,17 +16,17 @@ import (
 var behaviors = map[string]podsim.Behavior{
 	"missing": podsim.ImageNotFound(),
 	"denied":  podsim.ImageDenied(),
-	"crash":   podsim.CrashLoop(3).After(200*time.Millisecond).Restarting(1000, 700*time.Millisecond), // never at rest
-	"oom":     podsim.OOMKilled().After(200*time.Millisecond).Restarting(1000, 700*time.Millisecond),
+	"crash":   podsim.CrashLoop(3).After(200*time.Millisecond).WithRestarts(1000, 700*time.Millisecond), // never at rest
+	"oom":     podsim.OOMKilled().After(200*time.Millisecond).WithRestarts(1000, 700*time.Millisecond),
 	"config":  podsim.ConfigMissing("settings"),
 	"big":     podsim.Unschedulable(),
 	"never":   podsim.NeverReady(),
 	"slow":    podsim.Slow(time.Second),
 }
 
-// broken are the updates that do not work, by the tag of the image: which cause is named,
+// brokenImages are the updates that do not work, by the tag of the image: which cause is named,
 // and what is said; %s is the pod, and %[2]s the namespace.
-var broken = map[string]struct{ code, says string }{
+var brokenImages = map[string]struct{ code, says string }{
 	"missing": {"ImageNotFound", `Image "shop/web:missing" does not exist in its registry (container app of pod %[1]s)`},
 	"denied":  {"ImageAuth", `The registry refuses to give out image "shop/web:denied" (container app of pod %[1]s): no pull Secret is set`},
 	"crash":   {"CrashLoop", "Container app of pod %[1]s crashes: it exited with code 3"},
@@ -37,45 +37,45 @@ var broken = map[string]struct{ code, says string }{
 }
 
 func init() {
-	for tag, tc := range broken {
-		stories["cause: "+tc.code] = func(w *world) { w.breaks(tag, tc.code, tc.says) }
+	for tag, tc := range brokenImages {
+		stories["cause: "+tc.code] = func(w *world) { w.updateToBrokenImage(tag, tc.code, tc.says) }
 	}
 }
 
-// breaks updates to an image that does not work: the status names the cause and the pod,
+// updateToBrokenImage updates to an image that does not work: the status names the cause and the pod,
 // says it once, and the old pods keep serving. The right image heals it.
-func (w *world) breaks(tag, code, says string) {
-	w.create(usual + "\nresources: {requests: {cpu: 10m}, limits: {memory: 64Mi}}")
-	w.becomesReady()
-	old := w.pods("shop/web:1")
-	w.Expect(old).To(HaveLen(2))
-	w.change(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:" + tag })
+func (w *world) updateToBrokenImage(tag, code, message string) {
+	w.create(basicSpec + "\nresources: {requests: {cpu: 10m}, limits: {memory: 64Mi}}")
+	w.waitReady()
+	oldPods := w.podNames("shop/web:1")
+	w.Expect(oldPods).To(HaveLen(2))
+	w.editSpec(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:" + tag })
 	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HavePrefix("False/ComponentDegraded"))
 
 	w.Expect(w.app().Status.Causes).To(HaveLen(1))
 	cause := w.app().Status.Causes[0]
 	w.Expect(cause.Code).To(Equal(code))
 	w.Expect(cause.Object.Kind).To(Equal("Pod"))
-	w.Expect(w.pods("shop/web:" + tag)).To(ContainElement(cause.Object.Name))
-	w.Expect(cause.Message).To(Equal(fmt.Sprintf(says+"%.0[2]s", cause.Object.Name, w.NS)))
+	w.Expect(w.podNames("shop/web:" + tag)).To(ContainElement(cause.Object.Name))
+	w.Expect(cause.Message).To(Equal(fmt.Sprintf(message+"%.0[2]s", cause.Object.Name, w.NS)))
 	w.Expect(w.condition("Ready")()).To(Equal("False/ComponentDegraded: " + cause.Message))
 	w.Expect(cause.Since.Time).To(BeTemporally("~", time.Now(), time.Minute))
 
-	w.FallsSilent(w.name)
-	calls := w.Calls(func() { time.Sleep(quiet) }) // restarts go on meanwhile
+	w.WaitIdle(w.name)
+	calls := w.OperatorRequests(func() { time.Sleep(quietPeriod) }) // restarts go on meanwhile
 	w.Expect(len(calls.Writes())).To(BeNumerically("<=", 2), "%s", calls.Count())
 	w.Expect(w.app().Status.Causes).To(Equal([]appsapi.Cause{cause}), "the same cause says the same, since the same time")
-	w.Expect(w.pods("shop/web:1")).To(ConsistOf(old), "the old pods serve until the new ones do")
+	w.Expect(w.podNames("shop/web:1")).To(ConsistOf(oldPods), "the old pods serve until the new ones do")
 	w.Expect(w.events()).To(ConsistOf("ComponentCreated", "ComponentReady", "ComponentUpdated", "ComponentDegraded"))
 
-	w.change(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:2" })
-	w.becomesReady()
+	w.editSpec(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:2" })
+	w.waitReady()
 	w.Expect(w.app().Status.Causes).To(BeEmpty())
-	w.settles()
+	w.expectSteadyState()
 }
 
-// pods are the names of the pods that run an image.
-func (w *world) pods(image string) []string {
+// podNames are the names of the pods that run an image.
+func (w *world) podNames(image string) []string {
 	w.Helper()
 	var list corev1.PodList
 	w.Expect(w.List(w.Context(), &list, client.InNamespace(w.NS))).To(Succeed())

@@ -15,83 +15,83 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// collected is how long the garbage collector may take: it learns of a new kind only
+// gcTimeout is how long the garbage collector may take: it learns of a new kind only
 // every half minute.
-const collected = 60 * time.Second
+const gcTimeout = 60 * time.Second
 
 func init() {
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
 		stories["delete: "+string(policy)] = func(w *world) {
-			w.create(usual)
-			w.becomesReady()
+			w.create(basicSpec)
+			w.waitReady()
 			w.Expect(w.Delete(w.Context(), w.app(), client.PropagationPolicy(policy))).To(Succeed())
-			w.Eventually(w.left, collected, "100ms").Should(BeEmpty())
+			w.Eventually(w.remainingObjects, gcTimeout, "100ms").Should(BeEmpty())
 			w.Expect(w.app()).To(BeNil())
 		}
 	}
-	stories["delete: Orphan, and come back"] = orphan
+	stories["delete: Orphan, and come back"] = orphanAndAdopt
 	stories["delete and create at once"] = func(w *world) {
-		w.create(usual)
-		w.becomesReady()
-		before := []string{normal(w, w.deployment()), normal(w, w.service())}
+		w.create(basicSpec)
+		w.waitReady()
+		before := []string{normalize(w, w.deployment()), normalize(w, w.service())}
 		for range 3 {
 			old := w.app().UID
 			w.Expect(w.Delete(w.Context(), w.app())).To(Succeed())
 			w.Eventually(func() bool { return w.app() == nil }, "60s", "1ms").Should(BeTrue())
-			w.Expect(w.create(usual).UID).NotTo(Equal(old))
-			w.Eventually(w.condition("Ready"), collected, "100ms").Should(HavePrefix("True/"))
-			w.Expect([]string{normal(w, w.deployment()), normal(w, w.service())}).To(Equal(before))
+			w.Expect(w.create(basicSpec).UID).NotTo(Equal(old))
+			w.Eventually(w.condition("Ready"), gcTimeout, "100ms").Should(HavePrefix("True/"))
+			w.Expect([]string{normalize(w, w.deployment()), normalize(w, w.service())}).To(Equal(before))
 			w.Expect(metav1.IsControlledBy(w.deployment(), w.app())).To(BeTrue())
 		}
 		w.Expect(w.events()).NotTo(ContainElement("NameConflict"))
-		w.settles()
+		w.expectSteadyState()
 	}
 }
 
-// left is what of the application still exists.
-func (w *world) left() []string {
-	var left []string
+// remainingObjects is what of the application still exists.
+func (w *world) remainingObjects() []string {
+	var remaining []string
 	for _, list := range []client.ObjectList{&appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &corev1.ServiceList{}, &corev1.PodList{}} {
 		w.Expect(w.List(w.Context(), list, client.InNamespace(w.NS))).To(Succeed())
 		if n := meta.LenList(list); n > 0 {
-			left = append(left, fmt.Sprintf("%d in %T", n, list))
+			remaining = append(remaining, fmt.Sprintf("%d in %T", n, list))
 		}
 	}
-	return left
+	return remaining
 }
 
-// orphan deletes the AppService and keeps its children. A new one of the same name does
+// orphanAndAdopt deletes the AppService and keeps its children. A new one of the same name does
 // not just take them: they might be there for a reason. When their owner lets it, no pod
 // notices.
-func orphan(w *world) {
-	w.create(usual)
-	w.becomesReady()
+func orphanAndAdopt(w *world) {
+	w.create(basicSpec)
+	w.waitReady()
 	before := w.deployment()
 	w.Expect(w.Delete(w.Context(), w.app(), client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
-	w.Eventually(func() bool { return w.app() == nil }, collected, "100ms").Should(BeTrue())
+	w.Eventually(func() bool { return w.app() == nil }, gcTimeout, "100ms").Should(BeTrue())
 	w.Eventually(func() []metav1.OwnerReference { return w.deployment().OwnerReferences }, "60s").Should(BeEmpty())
 	w.Expect(w.service().OwnerReferences).To(BeEmpty())
 
-	w.create(usual)
+	w.create(basicSpec)
 	w.Eventually(w.condition("Ready"), "60s").Should(Equal("False/NameConflict: Deployment " + w.NS +
 		`/web was left behind by another AppService "web", so it is left alone; delete it, choose another name, or hand it over: ` +
 		"kubectl annotate deployment web -n " + w.NS + " apps.holdfast.dev/adopt=true"))
 	for _, child := range w.children() {
-		edit(w, child, letIn)
+		edit(w, child, allowAdoption)
 	}
-	w.becomesReady()
+	w.waitReady()
 	after := w.deployment()
 	w.Expect(after.UID).To(Equal(before.UID))
 	w.Expect(w.replicaSets()).To(HaveLen(1), "pods were replaced")
 	w.Expect(after.Spec.Template).To(Equal(before.Spec.Template))
 	w.Expect(metav1.IsControlledBy(w.service(), w.app())).To(BeTrue())
 	w.Eventually(w.events, "60s").Should(ContainElement("ComponentAdopted"))
-	w.settles()
+	w.expectSteadyState()
 }
 
-// normal is what makes two children of the same spec alike: without what differs from
+// normalize is what makes two children of the same spec alike: without what differs from
 // object to object, and from one application to the next.
-func normal(w *world, child client.Object) string {
+func normalize(w *world, child client.Object) string {
 	w.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(child.DeepCopyObject())
 	w.Expect(err).NotTo(HaveOccurred())

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// everything sets every field that a spec has, and runs no pods.
-const everything = `
+// fullSpec sets every field that a spec has, and runs no pods.
+const fullSpec = `
 image: shop/web:2@sha256:0123456789012345678901234567890123456789012345678901234567890123
 imagePullPolicy: Always
 imagePullSecrets: [{name: regcred}, {name: other}]
@@ -53,17 +53,17 @@ service: {type: LoadBalancer, annotations: {example.com/lb: internal}, sessionAf
 update: {maxSurge: 25%, maxUnavailable: 1, minReadySeconds: 5, progressDeadlineSeconds: 120, restartedAt: "2026-01-02T03:04:05Z"}
 security: {level: Restricted, runAsUser: 1000, runAsGroup: 1000, fsGroup: 2000, readOnlyRootFilesystem: true}`
 
-// other is what somebody could set a field to, where "the same with -x" is not legal.
-var other = map[string]any{
+// alternativeValues is what somebody could set a field to, where "the same with -x" is not legal.
+var alternativeValues = map[string]any{
 	"apiVersion": "v2", "divisor": "1Mi", "fieldPath": "metadata.name", "resource": "limits.cpu",
 	"cpu": "20m", "memory": "256Mi", "maxSurge": "30%", "topologyKey": "example.com/rack",
 	"imagePullPolicy": "IfNotPresent", "terminationMessagePolicy": "File", "sessionAffinity": "None",
 	"example.com/gpu": "2", "spec.type": "NodePort", "seccompProfile.type": "Unconfined",
 }
 
-// refused are the changes that nobody can make: the API server does not accept them, or
+// rejectedChanges are the changes that nobody can make: the API server does not accept them, or
 // puts back by itself what was taken away.
-const refused = `
+const rejectedChanges = `
 remove deployments.apps metadata.ownerReferences[ours].apiVersion
 remove deployments.apps metadata.ownerReferences[ours].kind
 remove deployments.apps metadata.ownerReferences[ours].name
@@ -106,37 +106,37 @@ set deployments.apps spec.template.metadata.labels.app.kubernetes.io/managed-by 
 set deployments.apps spec.template.metadata.labels.apps.holdfast.dev/workload to deployment-first-x
 set deployments.apps spec.template.spec.containers[app].env[NODE].valueFrom.fieldRef.apiVersion to v2`
 
-// drift is one change by somebody else.
-type drift struct {
+// driftEdit is one change by somebody else.
+type driftEdit struct {
 	resource string
 	field    field
 	value    any // nil removes
 }
 
-func (d drift) String() string {
+func (d driftEdit) String() string {
 	if d.value == nil {
 		return "remove " + d.resource + " " + d.field.String()
 	}
 	return fmt.Sprintf("set %s %s to %v", d.resource, d.field, d.value)
 }
 
-func drifts(sent map[string]map[string]any) []drift {
-	var all []drift
+func allDriftEdits(sent map[string]map[string]any) []driftEdit {
+	var all []driftEdit
 	for _, resource := range []string{"deployments.apps", "services"} {
 		for _, f := range fieldsOf(sent[resource]) {
-			all = append(all, drift{resource, f, nil})
+			all = append(all, driftEdit{resource, f, nil})
 			if _, isElement := f.want.(map[string]any); !isElement {
-				all = append(all, drift{resource, f, changed(f)})
+				all = append(all, driftEdit{resource, f, changedValue(f)})
 			}
 		}
 	}
 	return all
 }
 
-// changed is another value for a field.
-func changed(f field) any {
+// changedValue is another value for a field.
+func changedValue(f field) any {
 	path := f.String()
-	for name, value := range other {
+	for name, value := range alternativeValues {
 		if strings.HasSuffix("."+path, "."+name) {
 			return value
 		}
@@ -156,12 +156,12 @@ func changed(f field) any {
 
 func init() {
 	stories["drift of every field"] = func(w *world) {
-		calls := w.Calls(func() {
-			w.called("first").create(everything)
-			w.called("first").isApplied()
-			w.FallsSilent(w.name)
+		calls := w.OperatorRequests(func() {
+			w.withName("first").create(fullSpec)
+			w.withName("first").waitApplied()
+			w.WaitIdle(w.name)
 		})
-		all := drifts(w.called("first").sent(calls))
+		all := allDriftEdits(w.withName("first").appliedConfigs(calls))
 		w.Expect(len(all)).To(BeNumerically(">", 200))
 		var failed []string
 		var waits []time.Duration
@@ -173,7 +173,7 @@ func init() {
 			group.Go(func() {
 				limit <- struct{}{}
 				defer func() { <-limit }()
-				f, ws := w.called(fmt.Sprintf("web-%d", i)).drifts(chunk)
+				f, ws := w.withName(fmt.Sprintf("web-%d", i)).makeDriftEdits(chunk)
 				mu.Lock()
 				defer mu.Unlock()
 				failed, waits = append(failed, f...), append(waits, ws...)
@@ -181,63 +181,63 @@ func init() {
 		}
 		group.Wait()
 		slices.Sort(failed)
-		w.Expect(strings.Join(failed, "\n")).To(Equal(strings.TrimSpace(refused)))
+		w.Expect(strings.Join(failed, "\n")).To(Equal(strings.TrimSpace(rejectedChanges)))
 		slices.Sort(waits)
 		w.Logf("%d changes were repaired after %s, the slowest after %s", len(waits), waits[len(waits)/2], waits[len(waits)-1])
 		w.Expect(waits[len(waits)/2]).To(BeNumerically("<", 2*time.Second))
 	}
 }
 
-func (w *world) isApplied() {
+func (w *world) waitApplied() {
 	w.Helper()
 	w.Eventually(w.condition("Applied"), "60s", "50ms").Should(Equal("True/Reconciled: The API server accepted every object"))
 }
 
-// drifts makes changes one after the other and waits for the repair of each. It returns
+// makeDriftEdits makes changes one after the other and waits for the repair of each. It returns
 // those that could not be made, and how long the repair of the others took.
-func (w *world) drifts(all []drift) (failed []string, waits []time.Duration) {
-	w.create(everything)
-	w.isApplied()
-	w.FallsSilent(w.name)
-	made := 0
+func (w *world) makeDriftEdits(all []driftEdit) (failed []string, delays []time.Duration) {
+	w.create(fullSpec)
+	w.waitApplied()
+	w.WaitIdle(w.name)
+	acceptedEdits := 0
 	requests := w.Requests(func() {
 		for _, d := range all {
-			d.field.path = w.mine(d.field.path)
-			if err := w.drift(d); err != nil {
+			d.field.path = w.withOwnUID(d.field.path)
+			if err := w.makeDriftEdit(d); err != nil {
 				failed = append(failed, d.String())
 				continue
 			}
-			made++
+			acceptedEdits++
 		}
-		w.FallsSilent(w.name)
+		w.WaitIdle(w.name)
 	})
-	waits = repairs(requests.Where(func(e *audit.Event) bool { return e.ObjectRef.Name == w.name }))
-	if len(waits) != made {
-		w.Errorf("%d changes, %d repairs: %v\n%s", made, len(waits), all, requests.Writes().Count())
+	delays = repairDelays(requests.Where(func(e *audit.Event) bool { return e.ObjectRef.Name == w.name }))
+	if len(delays) != acceptedEdits {
+		w.Errorf("%d changes, %d repairs: %v\n%s", acceptedEdits, len(delays), all, requests.Writes().Count())
 	}
-	return failed, waits
+	return failed, delays
 }
 
-// repairs returns how long each accepted write of the operator to a child came after the
+// repairDelays returns how long each accepted write of the operator to a child came after the
 // last write of somebody else. The API server's own clock and order are what counts: the
 // machine may be so busy that a test sees both late.
-func repairs(requests audit.Events) []time.Duration {
-	var waits []time.Duration
+func repairDelays(requests audit.Events) []time.Duration {
+	var delays []time.Duration
 	var changed time.Time
 	for _, e := range requests.Of("deployments.apps", "services").Writes() {
 		switch {
 		case !e.Accepted() || e.ObjectRef.Subresource != "":
 		case e.User.Username == operator.User:
-			waits = append(waits, e.Received.Sub(changed))
+			delays = append(delays, e.Received.Sub(changed))
 		case !strings.HasPrefix(e.User.Username, "system:"):
 			changed = e.StageTime
 		}
 	}
-	return waits
+	return delays
 }
 
-// mine puts the UID of this AppService in place of the one whose configuration was read.
-func (w *world) mine(path []any) []any {
+// withOwnUID puts the UID of this AppService in place of the one whose configuration was read.
+func (w *world) withOwnUID(path []any) []any {
 	path = slices.Clone(path)
 	for i, step := range path {
 		if keys, ok := step.(elementKeys); ok && keys["uid"] != nil {
@@ -247,20 +247,20 @@ func (w *world) mine(path []any) []any {
 	return path
 }
 
-var kinds = map[string]schema.GroupVersionKind{
+var gvkByResource = map[string]schema.GroupVersionKind{
 	"deployments.apps": {Group: "apps", Version: "v1", Kind: "Deployment"},
 	"services":         {Version: "v1", Kind: "Service"},
 }
 
-// drift makes one change and waits for its repair.
-func (w *world) drift(d drift) error {
+// makeDriftEdit makes one change and waits for its repair.
+func (w *world) makeDriftEdit(d driftEdit) error {
 	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(kinds[d.resource])
+	obj.SetGroupVersionKind(gvkByResource[d.resource])
 	var before any
 	for {
 		w.Expect(w.Get(w.Context(), client.ObjectKey{Namespace: w.NS, Name: w.name}, obj)).To(Succeed())
-		before = d.field.at(obj.DeepCopy().Object)
-		if !d.field.set(obj.Object, d.value) {
+		before = d.field.valueIn(obj.DeepCopy().Object)
+		if !d.field.setIn(obj.Object, d.value) {
 			return fmt.Errorf("is %v already", before)
 		}
 		err := w.Update(w.Context(), obj, client.FieldOwner("kubectl-edit"))
@@ -272,20 +272,20 @@ func (w *world) drift(d drift) error {
 		}
 		break
 	}
-	if fmt.Sprint(d.field.at(obj.Object)) == fmt.Sprint(before) {
+	if fmt.Sprint(d.field.valueIn(obj.Object)) == fmt.Sprint(before) {
 		return errors.New("made no difference")
 	}
 	w.Eventually(func() any {
 		w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed())
-		return d.field.at(obj.Object)
-	}, "60s", "20ms").Should(Satisfy(func(now any) bool { return includes(now, only(before, d.field.want)) }), d.String())
+		return d.field.valueIn(obj.Object)
+	}, "60s", "20ms").Should(Satisfy(func(now any) bool { return includes(now, ownedFields(before, d.field.want)) }), d.String())
 	return nil
 }
 
-// only leaves of an element of a list what we said about it: the API server gives a port
+// ownedFields leaves of an element of a list what we said about it: the API server gives a port
 // that comes back another number on the nodes.
-func only(element, ours any) any {
-	o, ok := ours.(map[string]any)
+func ownedFields(element, applied any) any {
+	o, ok := applied.(map[string]any)
 	if !ok {
 		return element
 	}

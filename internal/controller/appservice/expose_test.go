@@ -16,15 +16,15 @@ import (
 )
 
 func init() {
-	stories["expose"] = expose
+	stories["expose"] = exposeThroughGateway
 }
 
-const behindGateway = `
+const gatewaySpec = `
 image: shop/web:1
 ports: [{port: 80}]
 expose: {hostnames: [shop.example.com], gatewayRef: {name: public, namespace: infra}}`
 
-func (w *world) route() *unstructured.Unstructured {
+func (w *world) httpRoute() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion("gateway.networking.k8s.io/v1")
 	u.SetKind("HTTPRoute")
@@ -36,52 +36,52 @@ func (w *world) route() *unstructured.Unstructured {
 	return u
 }
 
-// expose tells of a service behind a Gateway in a cluster that gets to know Gateways later,
+// exposeThroughGateway tells of a service behind a Gateway in a cluster that gets to know Gateways later,
 // and forgets them again. The test plays the controller of the Gateway.
-func expose(w *world) {
+func exposeThroughGateway(w *world) {
 	unknown := fmt.Sprintf("False/ApplyFailed: HTTPRoute %s/web cannot be created, because the cluster does not know the kind HTTPRoute of "+
 		"gateway.networking.k8s.io/v1; install the Gateway API, or use expose.ingressClassName instead of expose.gatewayRef", w.NS)
-	w.create(behindGateway)
+	w.create(gatewaySpec)
 	w.Eventually(w.condition("Ready"), "60s").Should(Equal(unknown))
 	w.Expect(w.service()).NotTo(BeNil(), "everything else is there")
 
-	crds, err := w.Plane.InstallCRDs(gatewayapi.CRDs(w.T))
+	crds, err := w.Plane.InstallCRDs(gatewayapi.HTTPRouteCRD(w.T))
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Eventually(w.condition("Ready"), "60s").Should(Equal(fmt.Sprintf(
 		"False/Progressing: HTTPRoute %s/web waits for Gateway infra/public to accept it; see whether that Gateway exists and has a controller", w.NS)))
-	w.answer("Accepted", "False", "NotAllowedByListeners")
+	w.setRouteStatus("Accepted", "False", "NotAllowedByListeners")
 	w.Eventually(w.condition("Ready"), "60s").Should(Equal(fmt.Sprintf(
 		"False/ComponentDegraded: HTTPRoute %s/web is not attached to Gateway infra/public: NotAllowedByListeners", w.NS)))
-	w.answer("Accepted", "True", "Accepted")
-	w.becomesReady()
+	w.setRouteStatus("Accepted", "True", "Accepted")
+	w.waitReady()
 	w.Expect(w.app().Status.Endpoints[0].URL).To(Equal("http://shop.example.com/"))
 
-	route := w.route()
+	route := w.httpRoute()
 	w.Expect(unstructured.SetNestedStringSlice(route.Object, []string{"theirs.example.com"}, "spec", "hostnames")).To(Succeed())
 	w.Expect(w.Update(w.Context(), route)).To(Succeed())
 	w.Eventually(func() []string {
-		hosts, _, _ := unstructured.NestedStringSlice(w.route().Object, "spec", "hostnames")
+		hosts, _, _ := unstructured.NestedStringSlice(w.httpRoute().Object, "spec", "hostnames")
 		return hosts
 	}, "60s").Should(Equal([]string{"shop.example.com"}), "drift is repaired")
-	w.answer("Accepted", "True", "Accepted")
-	w.becomesReady()
-	w.FallsSilent(w.name)
-	w.settles()
+	w.setRouteStatus("Accepted", "True", "Accepted")
+	w.waitReady()
+	w.WaitIdle(w.name)
+	w.expectSteadyState()
 
-	w.change(func(s *appsapi.AppServiceSpec) { s.Expose.GatewayRef, s.Expose.IngressClassName = nil, "nginx" })
-	w.becomesReady()
-	w.Eventually(w.route, "60s").Should(BeNil())
-	w.Expect(get(w, &networkingv1.Ingress{ObjectMeta: w.meta()}).Spec.Rules[0].Host).To(Equal("shop.example.com"))
+	w.editSpec(func(s *appsapi.AppServiceSpec) { s.Expose.GatewayRef, s.Expose.IngressClassName = nil, "nginx" })
+	w.waitReady()
+	w.Eventually(w.httpRoute, "60s").Should(BeNil())
+	w.Expect(find(w, &networkingv1.Ingress{ObjectMeta: w.objectMeta()}).Spec.Rules[0].Host).To(Equal("shop.example.com"))
 
-	w.change(func(s *appsapi.AppServiceSpec) {
+	w.editSpec(func(s *appsapi.AppServiceSpec) {
 		s.Expose.GatewayRef, s.Expose.IngressClassName = &appsapi.GatewayReference{Name: "public"}, ""
 	})
-	w.Eventually(w.route, "60s").ShouldNot(BeNil())
-	w.forgets(crds, unknown)
+	w.Eventually(w.httpRoute, "60s").ShouldNot(BeNil())
+	w.deleteAndRestoreCRD(crds, unknown)
 }
 
-// forgets takes the kind away, and gives it back.
-func (w *world) forgets(crds []*apiextensionsv1.CustomResourceDefinition, unknown string) {
+// deleteAndRestoreCRD takes the kind away, and gives it back.
+func (w *world) deleteAndRestoreCRD(crds []*apiextensionsv1.CustomResourceDefinition, unknown string) {
 	w.Helper()
 	crd := &unstructured.Unstructured{}
 	crd.SetAPIVersion("apiextensions.k8s.io/v1")
@@ -89,34 +89,34 @@ func (w *world) forgets(crds []*apiextensionsv1.CustomResourceDefinition, unknow
 	crd.SetName(crds[0].Name)
 	w.Expect(w.Delete(w.Context(), crd)).To(Succeed())
 	w.Eventually(w.condition("Ready"), "60s").Should(Equal(unknown))
-	calls := w.Calls(func() { time.Sleep(5 * time.Second) }) // nothing must happen
-	w.Expect(accepted(calls)+len(calls.Of("appservices.apps.holdfast.dev").Writes())).To(BeZero(), "%s", calls.Count())
+	calls := w.OperatorRequests(func() { time.Sleep(5 * time.Second) }) // nothing must happen
+	w.Expect(acceptedChildWrites(calls)+len(calls.Of("appservices.apps.holdfast.dev").Writes())).To(BeZero(), "%s", calls.Count())
 	w.Eventually(func() error {
-		_, err := w.Plane.InstallCRDs(gatewayapi.CRDs(w.T))
+		_, err := w.Plane.InstallCRDs(gatewayapi.HTTPRouteCRD(w.T))
 		return err
 	}, "60s").Should(Succeed())
-	w.Eventually(w.route, "60s").ShouldNot(BeNil())
-	w.answer("Accepted", "True", "Accepted")
-	w.becomesReady()
-	w.settles()
+	w.Eventually(w.httpRoute, "60s").ShouldNot(BeNil())
+	w.setRouteStatus("Accepted", "True", "Accepted")
+	w.waitReady()
+	w.expectSteadyState()
 }
 
-// answer writes what the controller of a Gateway thinks of the route.
-func (w *world) answer(condition, status, reason string) {
+// setRouteStatus writes what the controller of a Gateway thinks of the route.
+func (w *world) setRouteStatus(condition, status, reason string) {
 	w.Helper()
 	w.Eventually(func() error {
-		route := w.route()
+		route := w.httpRoute()
 		if route == nil {
 			return fmt.Errorf("there is no route")
 		}
 		refs, _, _ := unstructured.NestedSlice(route.Object, "spec", "parentRefs")
-		about := func(kind, status, reason string) any {
+		newCondition := func(kind, status, reason string) any {
 			return map[string]any{"type": kind, "status": status, "reason": reason, "message": "",
 				"lastTransitionTime": metav1.Now().UTC().Format(time.RFC3339), "observedGeneration": route.GetGeneration()}
 		}
 		route.Object["status"] = map[string]any{"parents": []any{map[string]any{
 			"parentRef": refs[0], "controllerName": "example.com/gateway",
-			"conditions": []any{about(condition, status, reason), about("ResolvedRefs", "True", "ResolvedRefs")},
+			"conditions": []any{newCondition(condition, status, reason), newCondition("ResolvedRefs", "True", "ResolvedRefs")},
 		}}}
 		return w.Status().Update(w.Context(), route)
 	}, "60s").Should(Succeed())

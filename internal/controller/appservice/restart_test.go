@@ -11,83 +11,83 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// interrupted are stories that an operator dies in: what happens before, and what is under
+// restartStories are stories that an operator dies in: what happens before, and what is under
 // way when it dies.
-var interrupted = map[string]struct{ before, during func(*world) }{
+var restartStories = map[string]struct{ before, during func(*world) }{
 	"create": {
 		before: func(*world) {},
-		during: func(w *world) { w.create(usual) },
+		during: func(w *world) { w.create(basicSpec) },
 	},
 	"update": {
 		before: func(w *world) {
-			w.create(usual)
-			w.becomesReady()
+			w.create(basicSpec)
+			w.waitReady()
 		},
 		during: func(w *world) {
-			w.change(func(s *appsapi.AppServiceSpec) {
+			w.editSpec(func(s *appsapi.AppServiceSpec) {
 				s.Image, s.Ports, s.Replicas = "shop/web:2", nil, new(int32(1))
 			})
 		},
 	},
 	"adopt": {
 		before: func(w *world) {
-			put(w, w.deploymentOf(theirs), letIn)
-			put(w, w.serviceOf(theirService), letIn)
+			createForeign(w, w.decodeDeployment(foreignDeployment), allowAdoption)
+			createForeign(w, w.decodeService(foreignService), allowAdoption)
 		},
-		during: func(w *world) { w.create(takesOver) },
+		during: func(w *world) { w.create(adoptingSpec) },
 	},
 }
 
-// TestAlone is what needs an operator of its own: to weigh its memory, to kill it.
-func TestAlone(t *testing.T) {
-	s := newStage(t)
-	t.Run("fights", s.testFights)
+// TestWithOwnOperator is what needs an operator of its own: to weigh its memory, to kill it.
+func TestWithOwnOperator(t *testing.T) {
+	s := newSuite(t)
+	t.Run("fights", s.testDriftContention)
 	t.Run("restarts", s.testRestarts)
-	s.NeedsNoMore(t)
+	s.ExpectNoForbiddenRequests(t)
 }
 
 // testRestarts kills the operator at some moments of each story: it ends as if nothing had
 // happened, and the next operator does not write what is right already.
-func (s *stage) testRestarts(t *testing.T) {
-	for name, story := range interrupted {
+func (s *suite) testRestarts(t *testing.T) {
+	for name, story := range restartStories {
 		t.Run(name, func(t *testing.T) {
-			undisturbed := newWorld(t, s)
-			story.before(undisturbed)
-			story.during(undisturbed)
-			undisturbed.becomesReady()
-			want := undisturbed.end()
+			reference := newWorld(t, s)
+			story.before(reference)
+			story.during(reference)
+			reference.waitReady()
+			want := reference.finalState()
 			// The writes of a story are done after some 50 ms; the rollout goes on.
-			moments := []time.Duration{20}
-			if long {
-				moments = []time.Duration{5, 20, 60}
+			killDelays := []time.Duration{20}
+			if longRun {
+				killDelays = []time.Duration{5, 20, 60}
 			}
-			for _, after := range moments {
+			for _, delay := range killDelays {
 				w := newWorld(t, s)
 				story.before(w)
 				story.during(w)
-				time.Sleep(after * time.Millisecond)
+				time.Sleep(delay * time.Millisecond)
 				w.Expect(s.Operator.Kill()).To(Succeed())
 				w.Expect(s.Operator.Start()).To(Succeed())
 				w.Expect(s.Operator.WaitReady(t.Context())).To(Succeed())
-				w.becomesReady()
-				w.Expect(w.end()).To(Equal(want), "killed after %d ms", after)
-				w.settles()
+				w.waitReady()
+				w.Expect(w.finalState()).To(Equal(want), "killed after %d ms", delay)
+				w.expectSteadyState()
 			}
 		})
 	}
 }
 
-// end is how a story ended, whatever is the same in every namespace.
-func (w *world) end() []string {
+// finalState is how a story ended, whatever is the same in every namespace.
+func (w *world) finalState() []string {
 	w.Helper()
 	children := []client.Object{w.deployment()}
 	if service := w.service(); service != nil {
 		children = append(children, service)
 	}
-	var end []string
+	var states []string
 	for _, child := range children {
 		w.Expect(metav1.IsControlledBy(child, w.app())).To(BeTrue())
-		end = append(end, normal(w, child))
+		states = append(states, normalize(w, child))
 	}
-	return end
+	return states
 }

@@ -17,61 +17,61 @@ var (
 	appServices = schema.GroupVersionResource{Group: "apps.holdfast.dev", Version: "v1alpha1", Resource: "appservices"}
 )
 
-// watches sees every state of every Deployment and AppService from now on.
-func (w *world) watches() *watcher.Watcher {
+// startWatcher sees every state of every Deployment and AppService from now on.
+func (w *world) startWatcher() *watcher.Watcher {
 	w.Helper()
-	eye, err := watcher.Start(w.Context(), w.Plane.Config, deployments, appServices)
+	observer, err := watcher.Start(w.Context(), w.Plane.Config, deployments, appServices)
 	w.Expect(err).NotTo(HaveOccurred())
-	w.Cleanup(eye.Stop)
-	return eye
+	w.Cleanup(observer.Stop)
+	return observer
 }
 
-// sees waits until a watch has seen everything about this AppService: it may be behind
+// waitObserved waits until a watch has seen everything about this AppService: it may be behind
 // what a read shows.
-func (w *world) sees(eye *watcher.Watcher) watcher.State {
+func (w *world) waitObserved(observer *watcher.Watcher) watcher.State {
 	w.Helper()
 	key := w.NS + "/" + w.name
 	w.Eventually(func() [2]string {
-		state := eye.State()
+		state := observer.State()
 		d, a := state.Get(deployments, key), state.Get(appServices, key)
 		if d == nil || a == nil {
 			return [2]string{}
 		}
 		return [2]string{d.GetResourceVersion(), a.GetResourceVersion()}
 	}, "60s").Should(Equal([2]string{w.deployment().ResourceVersion, w.app().ResourceVersion}))
-	return eye.State()
+	return observer.State()
 }
 
 func init() {
 	stories["image update"] = func(w *world) {
-		eye := w.watches()
-		w.create(usual)
-		w.becomesReady()
+		eye := w.startWatcher()
+		w.create(basicSpec)
+		w.waitReady()
 		for _, image := range []string{"shop/web:slow", "shop/web:2", "shop/web:slow", "shop/web:3"} {
-			w.change(func(s *appsapi.AppServiceSpec) { s.Image = image })
+			w.editSpec(func(s *appsapi.AppServiceSpec) { s.Image = image })
 			if image == "shop/web:slow" {
 				w.Eventually(w.condition("Ready"), "60s", "20ms").Should(HavePrefix("False/Progressing: Deployment " + w.NS + "/web"))
 				continue // a newer one does not wait for it
 			}
-			w.becomesReady()
+			w.waitReady()
 		}
-		w.FallsSilent(w.name)
-		trues := w.neverReadyTooSoon(w.sees(eye))
+		w.WaitIdle(w.name)
+		trues := w.expectReadyOnlyAfterRollout(w.waitObserved(eye))
 		w.Expect(trues).To(BeNumerically(">=", 3))
-		w.settles()
+		w.expectSteadyState()
 	}
 }
 
-// neverReadyTooSoon looks at every moment at which the AppService said that it is ready:
+// expectReadyOnlyAfterRollout looks at every moment at which the AppService said that it is ready:
 // the Deployment, as it was then or a moment before, ran what the spec of that generation
 // asks for, and ran it completely. A moment before, because nobody can look and write at
 // once: the controller-manager may learn in between of a pod that it has to remove. It
 // returns how many moments there were.
-func (w *world) neverReadyTooSoon(seen watcher.State) int {
+func (w *world) expectReadyOnlyAfterRollout(state watcher.State) int {
 	w.Helper()
-	trues := 0
-	history := seen.History(deployments, w.NS+"/"+w.name)
-	for _, e := range seen.History(appServices, w.NS+"/"+w.name) {
+	readyCount := 0
+	history := state.History(deployments, w.NS+"/"+w.name)
+	for _, e := range state.History(appServices, w.NS+"/"+w.name) {
 		app := e.Object.Object
 		generation, _, _ := unstructured.NestedInt64(app, "metadata", "generation")
 		conditions, _, _ := unstructured.NestedSlice(app, "status", "conditions")
@@ -80,39 +80,39 @@ func (w *world) neverReadyTooSoon(seen watcher.State) int {
 			if c["type"] != "Ready" || c["status"] != "True" || c["observedGeneration"] != generation {
 				continue
 			}
-			trues++
+			readyCount++
 			// Versions count the writes to the whole cluster, so they tell what was when.
-			var then []map[string]any
+			var earlier []map[string]any
 			for _, d := range history {
-				if version(w, d.ResourceVersion) < version(w, e.ResourceVersion) {
-					then = append(then, d.Object.Object)
+				if parseResourceVersion(w, d.ResourceVersion) < parseResourceVersion(w, e.ResourceVersion) {
+					earlier = append(earlier, d.Object.Object)
 				}
 			}
 			image, _, _ := unstructured.NestedString(app, "spec", "image")
-			asked := askedIn(then, image)
-			then = then[max(0, len(then)-3):]
-			w.Expect(slices.ContainsFunc(then, func(d map[string]any) bool {
-				return number(d, "status", "observedGeneration") >= asked && runsCompletely(d, image)
+			generationOfSpec := generationWithImage(earlier, image)
+			earlier = earlier[max(0, len(earlier)-3):]
+			w.Expect(slices.ContainsFunc(earlier, func(d map[string]any) bool {
+				return nestedInt64(d, "status", "observedGeneration") >= generationOfSpec && isRolledOut(d, image)
 			})).To(BeTrue(),
-				"Ready was said of image %s, and the Deployment was %v", image, then)
+				"Ready was said of image %s, and the Deployment was %v", image, earlier)
 		}
 	}
-	return trues
+	return readyCount
 }
 
-// askedIn is the generation in which the Deployment got this image last. Later ones are no
+// generationWithImage is the generation in which the Deployment got this image last. Later ones are no
 // news: the controller-manager's own annotations count as generations too.
-func askedIn(history []map[string]any, image string) int64 {
-	var asked int64
-	was := ""
+func generationWithImage(history []map[string]any, image string) int64 {
+	var generation int64
+	previous := ""
 	for _, d := range history {
-		is := imageOf(d)
-		if is == image && was != image {
-			asked = number(d, "metadata", "generation")
+		current := imageOf(d)
+		if current == image && previous != image {
+			generation = nestedInt64(d, "metadata", "generation")
 		}
-		was = is
+		previous = current
 	}
-	return asked
+	return generation
 }
 
 func imageOf(deployment map[string]any) string {
@@ -121,21 +121,21 @@ func imageOf(deployment map[string]any) string {
 	return image
 }
 
-func number(obj map[string]any, path ...string) int64 {
+func nestedInt64(obj map[string]any, path ...string) int64 {
 	n, _, _ := unstructured.NestedInt64(obj, path...)
 	return n
 }
 
-func runsCompletely(deployment map[string]any, image string) bool {
+func isRolledOut(deployment map[string]any, image string) bool {
 	for _, count := range []string{"replicas", "updatedReplicas", "readyReplicas", "availableReplicas"} {
-		if number(deployment, "status", count) != number(deployment, "spec", "replicas") {
+		if nestedInt64(deployment, "status", count) != nestedInt64(deployment, "spec", "replicas") {
 			return false
 		}
 	}
 	return imageOf(deployment) == image
 }
 
-func version(w *world, text string) int64 {
+func parseResourceVersion(w *world, text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	w.Expect(err).NotTo(HaveOccurred())
 	return n

@@ -8,7 +8,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/engine"
-	"github.com/holdfast-dev/holdfast/internal/kinds"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 )
 
 // +kubebuilder:rbac:groups=apps.holdfast.dev,resources=appstacks,verbs=get;list;watch;patch
@@ -19,8 +19,8 @@ import (
 func Setup(mgr ctrl.Manager, o engine.Options) error {
 	return engine.Setup(mgr, engine.Kind[*appsapi.AppStack]{
 		New:            func() *appsapi.AppStack { return &appsapi.AppStack{} },
-		Components:     kinds.AppStack,
+		Components:     appkind.AppStackComponents,
 		DeletionPolicy: func(stack *appsapi.AppStack) appsapi.DeletionPolicy { return stack.Spec.DeletionPolicy },
-		History:        kinds.AppStackHistory,
+		History:        appkind.AppStackRevisionSpec,
 	}, o)
 }

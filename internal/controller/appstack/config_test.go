@@ -20,13 +20,13 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
-	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 )
 
-// configured is a stack whose components take different keys of the same objects: web a
+// configSpec is a stack whose components take different keys of the same objects: web a
 // of the ConfigMap, api b of it and the password, deaf both without caring.
-const configured = `
+const configSpec = `
 components:
 - name: web
   service: {image: "shop/web:1", env: [{name: A, valueFrom: {configMapKeyRef: {name: settings, key: a}}}]}
@@ -50,64 +50,64 @@ components:
 const password = "swordfish"
 
 func init() {
-	stories["config: a key rolls exactly those that use it"] = keysRoll
-	stories["config: a write that changes nothing"] = equalContent
-	stories["config: an object goes and comes back"] = goesAndComesBack
+	stories["config: a key rolls exactly those that use it"] = changedKeyRollsItsUsers
+	stories["config: a write that changes nothing"] = unchangedContentRollsNothing
+	stories["config: an object goes and comes back"] = configDeletedAndRestored
 	stories["config: an optional object appears"] = func(w *world) {
 		w.create(`
 components:
 - {name: web, service: {image: "shop/web:1", env: [{name: A, valueFrom: {configMapKeyRef: {name: settings, key: a, optional: true}}}]}}
 - {name: api, service: {image: "shop/api:1", env: [{name: B, valueFrom: {configMapKeyRef: {name: settings, key: b, optional: true}}}]}}
 `)
-		w.becomesReady()
-		w.rollsExactly(func() { w.configMap("a", "1") }, "web", "api")
-		w.rollsExactly(func() { w.configMap("a", "1", "b", "1") }, "api")
-		w.settles()
+		w.waitReady()
+		w.expectRollouts(func() { w.setConfigMap("a", "1") }, "web", "api")
+		w.expectRollouts(func() { w.setConfigMap("a", "1", "b", "1") }, "api")
+		w.expectSteadyState()
 	}
 	stories["config: envFrom takes every key"] = func(w *world) {
-		w.configMap("a", "1")
-		w.secret("user", "anna")
+		w.setConfigMap("a", "1")
+		w.setSecret("user", "anna")
 		w.create(`
 components:
 - {name: web, service: {image: "shop/web:1", envFrom: [{configMapRef: {name: settings}}]}}
 - {name: api, service: {image: "shop/api:1", envFrom: [{prefix: LOGIN_, secretRef: {name: login}}]}}
 `)
-		w.becomesReady()
-		w.rollsExactly(func() { w.configMap("a", "1", "b", "1") }, "web")
-		w.rollsExactly(func() { w.configMap("a", "1") }, "web")
-		w.rollsExactly(func() { w.secret("user", "anna", "password", password) }, "api")
-		w.settles()
+		w.waitReady()
+		w.expectRollouts(func() { w.setConfigMap("a", "1", "b", "1") }, "web")
+		w.expectRollouts(func() { w.setConfigMap("a", "1") }, "web")
+		w.expectRollouts(func() { w.setSecret("user", "anna", "password", password) }, "api")
+		w.expectSteadyState()
 	}
-	stories["config: no Secret can be guessed"] = nothingToGuess
+	stories["config: no Secret can be guessed"] = secretsAreNotGuessable
 	stories["config: jobs do not run again"] = jobsDoNotRunAgain
-	stories["config: an AppService rolls too"] = appServiceRolls
-	stories["config: created together"] = createdTogether
-	stories["config: waits for a dependency"] = configWaits
+	stories["config: an AppService rolls too"] = configRollsAppService
+	stories["config: created together"] = configCreatedWithStack
+	stories["config: waits for a dependency"] = configWaitsForDependency
 }
 
-// configMap makes the ConfigMap settings what these pairs of keys and values say.
-func (w *world) configMap(pairs ...string) {
+// setConfigMap makes the ConfigMap settings what these pairs of keys and values say.
+func (w *world) setConfigMap(pairs ...string) {
 	w.Helper()
-	c := &corev1.ConfigMap{ObjectMeta: w.meta("settings"), Data: pairUp(pairs)}
-	if stage.Find(w.World, &corev1.ConfigMap{ObjectMeta: c.ObjectMeta}) == nil {
+	c := &corev1.ConfigMap{ObjectMeta: w.objectMeta("settings"), Data: toMap(pairs)}
+	if harness.Find(w.World, &corev1.ConfigMap{ObjectMeta: c.ObjectMeta}) == nil {
 		w.Expect(w.Create(w.Context(), c)).To(Succeed())
 		return
 	}
 	w.Expect(w.Update(w.Context(), c)).To(Succeed())
 }
 
-// secret makes the Secret login what these pairs say.
-func (w *world) secret(pairs ...string) {
+// setSecret makes the Secret login what these pairs say.
+func (w *world) setSecret(pairs ...string) {
 	w.Helper()
-	s := &corev1.Secret{ObjectMeta: w.meta("login"), StringData: pairUp(pairs)}
-	if stage.Find(w.World, &corev1.Secret{ObjectMeta: s.ObjectMeta}) == nil {
+	s := &corev1.Secret{ObjectMeta: w.objectMeta("login"), StringData: toMap(pairs)}
+	if harness.Find(w.World, &corev1.Secret{ObjectMeta: s.ObjectMeta}) == nil {
 		w.Expect(w.Create(w.Context(), s)).To(Succeed())
 		return
 	}
 	w.Expect(w.Update(w.Context(), s)).To(Succeed())
 }
 
-func pairUp(list []string) map[string]string {
+func toMap(list []string) map[string]string {
 	out := map[string]string{}
 	for i := 0; i < len(list); i += 2 {
 		out[list[i]] = list[i+1]
@@ -115,14 +115,14 @@ func pairUp(list []string) map[string]string {
 	return out
 }
 
-// sources are the reads of ConfigMaps and Secrets.
-func sources(calls audit.Events) audit.Events { return calls.Of("configmaps", "secrets") }
+// configReads are the reads of ConfigMaps and Secrets.
+func configReads(calls audit.Events) audit.Events { return calls.Of("configmaps", "secrets") }
 
-// rollsExactly says whose pods something replaces: theirs once, with one write, and
+// expectRollouts says whose pods something replaces: theirs once, with one write, and
 // nobody else's; each changed object is read once.
-func (w *world) rollsExactly(change func(), components ...string) {
+func (w *world) expectRollouts(change func(), components ...string) {
 	w.Helper()
-	want, names := w.rolls(), []string{}
+	want, names := w.deploymentRevisions(), []string{}
 	for _, c := range components {
 		var n int
 		_, err := fmt.Sscan(want["shop-"+c], &n)
@@ -130,127 +130,127 @@ func (w *world) rollsExactly(change func(), components ...string) {
 		want["shop-"+c] = fmt.Sprint(n + 1)
 		names = append(names, "shop-"+c)
 	}
-	calls := w.Calls(func() {
+	calls := w.OperatorRequests(func() {
 		change()
-		w.Eventually(w.rolls, "60s", "20ms").Should(Equal(want))
-		w.becomesReady()
-		w.FallsSilent("shop")
+		w.Eventually(w.deploymentRevisions, "60s", "20ms").Should(Equal(want))
+		w.waitReady()
+		w.WaitIdle("shop")
 		time.Sleep(500 * time.Millisecond) // a second time would come late
 	})
-	w.Expect(w.rolls()).To(Equal(want))
-	w.Expect(written(calls, "deployments.apps")).To(ConsistOf(names), "%s", calls.Count())
-	w.Expect(len(sources(calls))).To(BeNumerically("<=", 1), "each version is read once:\n%s", calls.Count())
+	w.Expect(w.deploymentRevisions()).To(Equal(want))
+	w.Expect(writtenNames(calls, "deployments.apps")).To(ConsistOf(names), "%s", calls.Count())
+	w.Expect(len(configReads(calls))).To(BeNumerically("<=", 1), "each version is read once:\n%s", calls.Count())
 }
 
-// rollsNobody says that something costs so many reads, and no write.
-func (w *world) rollsNobody(reads int, change func()) {
+// expectNoRollout says that something costs so many reads, and no write.
+func (w *world) expectNoRollout(reads int, change func()) {
 	w.Helper()
-	before := w.rolls()
-	from, err := w.Log.Mark(w.Context(), w.Plane.Config)
+	before := w.deploymentRevisions()
+	from, err := w.AuditLog.Mark(w.Context(), w.Plane.Config)
 	w.Expect(err).NotTo(HaveOccurred())
 	calls := func() audit.Events {
-		all, err := w.Log.Since(w.Context(), w.Plane.Config, from)
+		all, err := w.AuditLog.Since(w.Context(), w.Plane.Config, from)
 		w.Expect(err).NotTo(HaveOccurred())
-		return deeds(all.In(w.NS).By(operator.User))
+		return withoutEvents(all.In(w.NS).By(operator.User))
 	}
 	change()
 	w.Eventually(func() int { return len(calls()) }, "60s", "200ms").Should(BeNumerically(">=", reads))
 	time.Sleep(500 * time.Millisecond) // there is no event for nothing happening
 	w.Expect(len(calls().Writes())).To(BeZero(), "%s", calls().Count())
 	w.Expect(len(calls())).To(Equal(reads), "%s", calls().Count())
-	w.Expect(w.rolls()).To(Equal(before))
+	w.Expect(w.deploymentRevisions()).To(Equal(before))
 }
 
-func keysRoll(w *world) {
-	w.configMap("a", "1", "b", "1", "c", "1")
-	w.secret("password", password, "other", "1")
-	w.create(configured)
-	w.becomesReady()
-	w.FallsSilent("shop")
-	w.rollsExactly(func() { w.configMap("a", "2", "b", "1", "c", "1") }, "web")
-	w.rollsExactly(func() { w.configMap("a", "2", "b", "2", "c", "1") }, "api")
-	w.rollsExactly(func() { w.secret("password", password+"2", "other", "1") }, "api")
-	w.rollsNobody(1, func() { w.configMap("a", "2", "b", "2", "c", "2", "d", "2") })
-	w.rollsNobody(1, func() { w.secret("password", password+"2", "other", "2") })
-	w.rollsExactly(func() { w.configMap("a", "3", "b", "3") }, "web", "api")
-	w.settles()
+func changedKeyRollsItsUsers(w *world) {
+	w.setConfigMap("a", "1", "b", "1", "c", "1")
+	w.setSecret("password", password, "other", "1")
+	w.create(configSpec)
+	w.waitReady()
+	w.WaitIdle("shop")
+	w.expectRollouts(func() { w.setConfigMap("a", "2", "b", "1", "c", "1") }, "web")
+	w.expectRollouts(func() { w.setConfigMap("a", "2", "b", "2", "c", "1") }, "api")
+	w.expectRollouts(func() { w.setSecret("password", password+"2", "other", "1") }, "api")
+	w.expectNoRollout(1, func() { w.setConfigMap("a", "2", "b", "2", "c", "2", "d", "2") })
+	w.expectNoRollout(1, func() { w.setSecret("password", password+"2", "other", "2") })
+	w.expectRollouts(func() { w.setConfigMap("a", "3", "b", "3") }, "web", "api")
+	w.expectSteadyState()
 }
 
-// equalContent writes objects without a change: they are read once, and what was read is
+// unchangedContentRollsNothing writes objects without a change: they are read once, and what was read is
 // known from then on.
-func equalContent(w *world) {
-	w.configMap("a", "1", "b", "1")
-	w.secret("password", password)
-	w.create(configured)
-	w.becomesReady()
-	w.FallsSilent("shop")
-	for _, obj := range []client.Object{&corev1.Secret{ObjectMeta: w.meta("login")}, &corev1.ConfigMap{ObjectMeta: w.meta("settings")}} {
-		w.rollsNobody(1, func() { w.Touch(obj) })
-		w.rollsNobody(0, func() { w.Touch(&appsapi.AppStack{ObjectMeta: w.meta("shop")}) })
-		w.rollsNobody(1, func() {
-			stage.Edit(w.World, obj, func(o client.Object) { o.SetAnnotations(map[string]string{"example.com/by": "a controller"}) })
+func unchangedContentRollsNothing(w *world) {
+	w.setConfigMap("a", "1", "b", "1")
+	w.setSecret("password", password)
+	w.create(configSpec)
+	w.waitReady()
+	w.WaitIdle("shop")
+	for _, obj := range []client.Object{&corev1.Secret{ObjectMeta: w.objectMeta("login")}, &corev1.ConfigMap{ObjectMeta: w.objectMeta("settings")}} {
+		w.expectNoRollout(1, func() { w.Touch(obj) })
+		w.expectNoRollout(0, func() { w.Touch(&appsapi.AppStack{ObjectMeta: w.objectMeta("shop")}) })
+		w.expectNoRollout(1, func() {
+			harness.Edit(w.World, obj, func(o client.Object) { o.SetAnnotations(map[string]string{"example.com/by": "a controller"}) })
 		})
 	}
 	// Somebody else's are nobody's business.
-	w.rollsNobody(0, func() {
-		other := &corev1.Secret{ObjectMeta: w.meta("other"), StringData: map[string]string{"password": password}}
+	w.expectNoRollout(0, func() {
+		other := &corev1.Secret{ObjectMeta: w.objectMeta("other"), StringData: map[string]string{"password": password}}
 		w.Expect(w.Create(w.Context(), other)).To(Succeed())
 		w.Touch(other)
 	})
-	w.settles()
+	w.expectSteadyState()
 }
 
-// goesAndComesBack deletes what pods take configuration from: those that run are not
+// configDeletedAndRestored deletes what pods take configuration from: those that run are not
 // replaced by pods that cannot start.
-func goesAndComesBack(w *world) {
-	w.configMap("a", "1", "b", "1")
-	w.secret("password", password)
-	w.create(configured)
-	w.becomesReady()
-	w.FallsSilent("shop")
-	login := &corev1.Secret{ObjectMeta: w.meta("login")}
-	w.rollsNobody(0, func() { w.Expect(w.Delete(w.Context(), login)).To(Succeed()) })
+func configDeletedAndRestored(w *world) {
+	w.setConfigMap("a", "1", "b", "1")
+	w.setSecret("password", password)
+	w.create(configSpec)
+	w.waitReady()
+	w.WaitIdle("shop")
+	login := &corev1.Secret{ObjectMeta: w.objectMeta("login")}
+	w.expectNoRollout(0, func() { w.Expect(w.Delete(w.Context(), login)).To(Succeed()) })
 	w.Expect(w.condition("Ready")()).To(HavePrefix("True/"))
-	w.rollsNobody(1, func() { w.secret("password", password) })
-	w.rollsNobody(0, func() { w.Expect(w.Delete(w.Context(), login)).To(Succeed()) })
-	w.rollsExactly(func() { w.secret("password", password+"2") }, "api")
-	settings := &corev1.ConfigMap{ObjectMeta: w.meta("settings")}
-	w.rollsNobody(0, func() { w.Expect(w.Delete(w.Context(), settings)).To(Succeed()) })
+	w.expectNoRollout(1, func() { w.setSecret("password", password) })
+	w.expectNoRollout(0, func() { w.Expect(w.Delete(w.Context(), login)).To(Succeed()) })
+	w.expectRollouts(func() { w.setSecret("password", password+"2") }, "api")
+	settings := &corev1.ConfigMap{ObjectMeta: w.objectMeta("settings")}
+	w.expectNoRollout(0, func() { w.Expect(w.Delete(w.Context(), settings)).To(Succeed()) })
 	// An edit while it is away rolls for its own reason, and only once.
-	w.rollsExactly(func() {
+	w.expectRollouts(func() {
 		w.editComponent("web", func(c *appsapi.Component) { c.Service.Image = "shop/web:2" })
 	}, "web")
-	w.rollsNobody(1, func() { w.configMap("a", "1", "b", "1") })
-	w.settles()
+	w.expectNoRollout(1, func() { w.setConfigMap("a", "1", "b", "1") })
+	w.expectSteadyState()
 }
 
-// nothingToGuess looks for a password, and for what could be compared with a list of
+// secretsAreNotGuessable looks for a password, and for what could be compared with a list of
 // passwords, in everything that others may read.
-func nothingToGuess(w *world) {
-	w.secret("password", password)
-	w.configMap("a", "1", "b", "1")
-	w.create(configured)
-	w.becomesReady()
-	w.rollsExactly(func() { w.secret("password", password+"2") }, "api")
-	w.settles()
+func secretsAreNotGuessable(w *world) {
+	w.setSecret("password", password)
+	w.setConfigMap("a", "1", "b", "1")
+	w.create(configSpec)
+	w.waitReady()
+	w.expectRollouts(func() { w.setSecret("password", password+"2") }, "api")
+	w.expectSteadyState()
 
-	key := stage.Find(w.World, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: "holdfast-content-key"}})
+	key := harness.Find(w.World, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: "holdfast-content-key"}})
 	w.Expect(key).NotTo(BeNil())
 	w.Expect(key.Data["key"]).To(HaveLen(32))
 	w.Expect(*key.Immutable).To(BeTrue())
 	w.Expect(key.Labels).To(BeEmpty(), "it is found by its name alone")
-	all, err := w.Log.Since(w.Context(), w.Plane.Config, 0)
+	all, err := w.AuditLog.Since(w.Context(), w.Plane.Config, 0)
 	w.Expect(err).NotTo(HaveOccurred())
-	made := all.By(operator.User).In(operator.Namespace)
-	w.Expect(written(made, "secrets")).To(Equal([]string{"holdfast-content-key"}), "%s", made.Count())
+	operatorRequests := all.By(operator.User).In(operator.Namespace)
+	w.Expect(writtenNames(operatorRequests, "secrets")).To(Equal([]string{"holdfast-content-key"}), "%s", operatorRequests.Count())
 
-	var everything strings.Builder
+	var published strings.Builder
 	for _, list := range []client.ObjectList{&appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &appsv1.ControllerRevisionList{},
 		&corev1.PodList{}, &corev1.EventList{}, &appsapi.AppStackList{}} {
 		w.Expect(w.List(w.Context(), list, client.InNamespace(w.NS))).To(Succeed())
 		content, err := json.Marshal(list)
 		w.Expect(err).NotTo(HaveOccurred())
-		everything.Write(content)
+		published.Write(content)
 	}
 	for _, value := range []string{password, password + "2"} {
 		plain := sha256.Sum256([]byte(value))
@@ -259,15 +259,15 @@ func nothingToGuess(w *world) {
 		ofMap := sha256.Sum256(append(asMap, '\n'))
 		for _, guess := range []string{value, base64.StdEncoding.EncodeToString([]byte(value)),
 			hex.EncodeToString(plain[:])[:10], base64.StdEncoding.EncodeToString(plain[:])[:10], hex.EncodeToString(ofMap[:])[:10]} {
-			w.Expect(everything.String()).NotTo(ContainSubstring(guess))
+			w.Expect(published.String()).NotTo(ContainSubstring(guess))
 		}
 	}
 }
 
 // jobsDoNotRunAgain changes everything that a job takes but its own spec.
 func jobsDoNotRunAgain(w *world) {
-	w.configMap("a", "1")
-	w.secret("password", password)
+	w.setConfigMap("a", "1")
+	w.setSecret("password", password)
 	w.create(`
 components:
 - {name: api, service: {image: "shop/api:1", ports: [{port: 80}]}}
@@ -279,122 +279,122 @@ components:
     env: [{name: PASSWORD, valueFrom: {secretKeyRef: {name: login, key: password}}}]
 - {name: web, dependsOn: [migrate], service: {image: "shop/web:1"}}
 `)
-	w.becomesReady()
-	w.FallsSilent("shop")
+	w.waitReady()
+	w.WaitIdle("shop")
 	before := w.jobs("migrate")
 	w.Expect(before).To(HaveLen(1))
-	w.rollsNobody(0, func() {
-		w.configMap("a", "2")
-		w.secret("password", "other")
+	w.expectNoRollout(0, func() {
+		w.setConfigMap("a", "2")
+		w.setSecret("password", "other")
 	})
 	w.editComponent("api", func(c *appsapi.Component) {
 		c.Service.Ports[0].Port, c.Service.Image = 81, "shop/api:2"
 	})
-	w.becomesReady()
-	w.edit(func(s *appsapi.AppStackSpec) { s.Components[0].ResourceName = "other-api" })
-	w.becomesReady()
+	w.waitReady()
+	w.editSpec(func(s *appsapi.AppStackSpec) { s.Components[0].ResourceName = "other-api" })
+	w.waitReady()
 	w.Eventually(func() *appsv1.Deployment { return w.deployment("shop-api") }, "60s", "50ms").Should(BeNil())
-	w.becomesReady()
+	w.waitReady()
 	after := w.jobs("migrate")
 	w.Expect(after).To(HaveLen(1))
 	w.Expect(after[0].UID).To(Equal(before[0].UID))
 	w.Expect(w.deployment("shop-web").Annotations["deployment.kubernetes.io/revision"]).To(Equal("1"))
-	w.settles()
+	w.expectSteadyState()
 }
 
-func appServiceRolls(w *world) {
-	w.configMap("a", "1", "b", "1")
-	w.secret("password", password)
-	app := &appsapi.AppService{ObjectMeta: w.meta("shop-web")}
+func configRollsAppService(w *world) {
+	w.setConfigMap("a", "1", "b", "1")
+	w.setSecret("password", password)
+	app := &appsapi.AppService{ObjectMeta: w.objectMeta("shop-web")}
 	w.Expect(yaml.UnmarshalStrict([]byte(`
 image: shop/web:1
 envFrom: [{secretRef: {name: login}}]
 env: [{name: A, valueFrom: {configMapKeyRef: {name: settings, key: a}}}]`), &app.Spec)).To(Succeed())
 	w.Expect(w.Create(w.Context(), app)).To(Succeed())
-	w.BecomesReady(app)
-	w.FallsSilent("shop-web")
-	once := func(to string, change func()) {
-		calls := w.Calls(func() {
+	w.WaitReady(app)
+	w.WaitIdle("shop-web")
+	expectOneRollout := func(to string, change func()) {
+		calls := w.OperatorRequests(func() {
 			change()
-			w.Eventually(w.rolls, "60s", "20ms").Should(Equal(map[string]string{"shop-web": to}))
-			w.BecomesReady(app)
-			w.FallsSilent("shop-web")
+			w.Eventually(w.deploymentRevisions, "60s", "20ms").Should(Equal(map[string]string{"shop-web": to}))
+			w.WaitReady(app)
+			w.WaitIdle("shop-web")
 		})
-		w.Expect(written(calls, "deployments.apps")).To(HaveLen(1), "%s", calls.Count())
-		w.Expect(len(sources(calls))).To(Equal(1), "%s", calls.Count())
+		w.Expect(writtenNames(calls, "deployments.apps")).To(HaveLen(1), "%s", calls.Count())
+		w.Expect(len(configReads(calls))).To(Equal(1), "%s", calls.Count())
 	}
-	once("2", func() { w.configMap("a", "2", "b", "1") })
-	once("3", func() { w.secret("password", password, "user", "anna") })
-	w.rollsNobody(1, func() { w.configMap("a", "2", "b", "2") })
-	w.rollsNobody(1, func() { w.Touch(&corev1.Secret{ObjectMeta: w.meta("login")}) })
-	w.Settles(app, &appsv1.Deployment{ObjectMeta: w.meta("shop-web")})
+	expectOneRollout("2", func() { w.setConfigMap("a", "2", "b", "1") })
+	expectOneRollout("3", func() { w.setSecret("password", password, "user", "anna") })
+	w.expectNoRollout(1, func() { w.setConfigMap("a", "2", "b", "2") })
+	w.expectNoRollout(1, func() { w.Touch(&corev1.Secret{ObjectMeta: w.objectMeta("login")}) })
+	w.ExpectSteadyState(app, &appsv1.Deployment{ObjectMeta: w.objectMeta("shop-web")})
 }
 
-// createdTogether is what `kubectl apply` of one file does: the stack may be seen before
+// configCreatedWithStack is what `kubectl apply` of one file does: the stack may be seen before
 // what it refers to. Nobody's first pods are replaced for that.
-func createdTogether(w *world) {
+func configCreatedWithStack(w *world) {
 	var group sync.WaitGroup
 	for i := range 16 {
 		group.Go(func() {
 			name := fmt.Sprintf("s%d", i)
-			secret := &corev1.Secret{ObjectMeta: w.meta(name), StringData: map[string]string{"password": password}}
+			secret := &corev1.Secret{ObjectMeta: w.objectMeta(name), StringData: map[string]string{"password": password}}
 			w.Expect(w.Create(w.Context(), secret)).To(Succeed())
-			app := &appsapi.AppStack{ObjectMeta: w.meta(name)}
+			app := &appsapi.AppStack{ObjectMeta: w.objectMeta(name)}
 			w.Expect(yaml.UnmarshalStrict([]byte(`
 components: [{name: web, service: {image: "shop/web:1", envFrom: [{secretRef: {name: `+name+`}}]}}]`), &app.Spec)).To(Succeed())
 			w.Expect(w.Create(w.Context(), app)).To(Succeed())
-			w.BecomesReady(app)
+			w.WaitReady(app)
 		})
 	}
 	group.Wait()
-	for name, times := range w.rolls() {
+	for name, times := range w.deploymentRevisions() {
 		w.Expect(times).To(Equal("1"), "the first pods of %s were replaced", name)
 	}
 }
 
-// configWaits changes configuration twice while what the component depends on is down: its
+// configWaitsForDependency changes configuration twice while what the component depends on is down: its
 // pods are replaced once, when that is well again.
-func configWaits(w *world) {
-	w.configMap("a", "1")
+func configWaitsForDependency(w *world) {
+	w.setConfigMap("a", "1")
 	w.create(`
 components:
 - {name: web, dependsOn: [api], service: {image: "shop/web:1", env: [{name: A, valueFrom: {configMapKeyRef: {name: settings, key: a}}}]}}
 - {name: api, service: {image: "shop/api:1"}}
 `)
-	w.becomesReady()
+	w.waitReady()
 	w.editComponent("api", func(c *appsapi.Component) { c.Service.Image = "shop/api:missing" })
 	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HavePrefix(`False/ComponentDegraded: Component "api": `))
-	w.configMap("a", "2")
+	w.setConfigMap("a", "2")
 	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HaveSuffix(`; "web" waits for it`))
-	w.FallsSilent("shop")
-	w.rollsNobody(1, func() { w.configMap("a", "3") })
+	w.WaitIdle("shop")
+	w.expectNoRollout(1, func() { w.setConfigMap("a", "3") })
 	w.editComponent("api", func(c *appsapi.Component) { c.Service.Image = "shop/api:2" })
-	w.becomesReady()
-	w.Expect(w.rolls()).To(Equal(map[string]string{"shop-web": "2", "shop-api": "3"}))
-	w.settles()
+	w.waitReady()
+	w.Expect(w.deploymentRevisions()).To(Equal(map[string]string{"shop-web": "2", "shop-api": "3"}))
+	w.expectSteadyState()
 }
 
 // TestConfigSurvivesRestart kills an operator that has read ConfigMaps and Secrets: the
 // next one knows what was read, and hashes it as before.
 func TestConfigSurvivesRestart(t *testing.T) {
-	onlyLong(t) // the table of calls has a row about it
-	s := stage.New(t, stage.ByTag(behaviors), operator.Options{})
+	skipUnlessLong(t) // the table of calls has a row about it
+	s := harness.New(t, harness.BehaviorByTag(behaviors), operator.Options{})
 	w := newWorld(t, s)
-	w.configMap("a", "1", "b", "1")
-	w.secret("password", password)
-	w.create(configured)
-	w.becomesReady()
-	w.FallsSilent("shop")
-	calls := w.Calls(func() {
+	w.setConfigMap("a", "1", "b", "1")
+	w.setSecret("password", password)
+	w.create(configSpec)
+	w.waitReady()
+	w.WaitIdle("shop")
+	calls := w.OperatorRequests(func() {
 		w.Expect(s.Operator.Kill()).To(Succeed())
 		w.Expect(s.Operator.Start()).To(Succeed())
 		w.Expect(s.Operator.WaitReady(t.Context())).To(Succeed())
-		w.Touch(&appsapi.AppStack{ObjectMeta: w.meta("shop")})
+		w.Touch(&appsapi.AppStack{ObjectMeta: w.objectMeta("shop")})
 		time.Sleep(2 * time.Second)
 	})
 	w.Expect(len(calls)).To(BeZero(), "%s", calls.Count())
-	w.rollsNobody(1, func() { w.Touch(&corev1.Secret{ObjectMeta: w.meta("login")}) })
-	w.rollsExactly(func() { w.secret("password", password+"2") }, "api")
-	w.settles()
-	s.NeedsNoMore(t)
+	w.expectNoRollout(1, func() { w.Touch(&corev1.Secret{ObjectMeta: w.objectMeta("login")}) })
+	w.expectRollouts(func() { w.setSecret("password", password+"2") }, "api")
+	w.expectSteadyState()
+	s.ExpectNoForbiddenRequests(t)
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/history"
 )
 
-// crowded is a stack whose api somebody may be in the way of.
-const crowded = `
+// conflictSpec is a stack whose api somebody may be in the way of.
+const conflictSpec = `
 components:
 - {name: web, bindings: [{component: api}], dependsOn: [migrate], service: {image: "shop/web:1", ports: [{port: 80}]}}
 - {name: api, service: {image: "shop/api:1", ports: [{port: 8080}]}}
@@ -29,43 +29,43 @@ components:
 - {name: lone, service: {image: "shop/lone:1"}}
 `
 
-// theirPods is the spec of pods of somebody else.
-const theirPods = `{metadata: {labels: {app: theirs}}, spec: {restartPolicy: %s, containers: [{name: app, image: "theirs/app:1"}]}}`
+// foreignPodTemplate is the spec of pods of somebody else.
+const foreignPodTemplate = `{metadata: {labels: {app: theirs}}, spec: {restartPolicy: %s, containers: [{name: app, image: "theirs/app:1"}]}}`
 
-// inTheWay are objects of somebody else with the name of a child of a stack, and which
+// conflictingObjects are objects of somebody else with the name of a child of a stack, and which
 // components are well nevertheless. Nobody waits for a revision.
-var inTheWay = map[string]struct {
+var conflictingObjects = map[string]struct {
 	make func(w *world, app *appsapi.AppStack) client.Object
 	well []string
 }{
 	"Deployment": {func(w *world, _ *appsapi.AppStack) client.Object {
-		d := &appsv1.Deployment{ObjectMeta: w.meta("shop-api")}
-		w.decode(`{replicas: 0, selector: {matchLabels: {app: theirs}}, template: `+fmt.Sprintf(theirPods, "Always")+`}`, &d.Spec)
+		d := &appsv1.Deployment{ObjectMeta: w.objectMeta("shop-api")}
+		w.decode(`{replicas: 0, selector: {matchLabels: {app: theirs}}, template: `+fmt.Sprintf(foreignPodTemplate, "Always")+`}`, &d.Spec)
 		return d
 	}, []string{"migrate", "lone"}},
 	"Service": {func(w *world, _ *appsapi.AppStack) client.Object {
-		return &corev1.Service{ObjectMeta: w.meta("shop-api"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 8080}}}}
+		return &corev1.Service{ObjectMeta: w.objectMeta("shop-api"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 8080}}}}
 	}, []string{"migrate", "lone"}},
 	"Job": {func(w *world, app *appsapi.AppStack) client.Object {
-		job, _ := w.namesOf(app)
-		j := &batchv1.Job{ObjectMeta: w.meta(job)}
-		w.decode(`{suspend: true, template: `+fmt.Sprintf(theirPods, "Never")+`}`, &j.Spec)
+		job, _ := w.generatedNames(app)
+		j := &batchv1.Job{ObjectMeta: w.objectMeta(job)}
+		w.decode(`{suspend: true, template: `+fmt.Sprintf(foreignPodTemplate, "Never")+`}`, &j.Spec)
 		return j
 	}, []string{"api", "lone"}},
 	"ControllerRevision": {func(w *world, app *appsapi.AppStack) client.Object {
-		_, revision := w.namesOf(app)
-		return &appsv1.ControllerRevision{ObjectMeta: w.meta(revision), Data: runtime.RawExtension{Raw: []byte(`{"a":"b"}`)}}
+		_, revision := w.generatedNames(app)
+		return &appsv1.ControllerRevision{ObjectMeta: w.objectMeta(revision), Data: runtime.RawExtension{Raw: []byte(`{"a":"b"}`)}}
 	}, []string{"web", "api", "migrate", "lone"}},
 }
 
 func init() {
-	for kind := range inTheWay {
-		stories["conflict: "+kind] = func(w *world) { w.refusesTheirs(kind, nil) }
+	for kind := range conflictingObjects {
+		stories["conflict: "+kind] = func(w *world) { w.reportsNameConflict(kind, nil) }
 	}
 	stories["conflict: ControllerRevision with our label"] = func(w *world) {
-		w.refusesTheirs("ControllerRevision", map[string]string{"app.kubernetes.io/managed-by": "holdfast"})
+		w.reportsNameConflict("ControllerRevision", map[string]string{"app.kubernetes.io/managed-by": "holdfast"})
 	}
-	stories["conflict: left behind by another stack"] = leftBehind
+	stories["conflict: left behind by another stack"] = orphanedByPreviousStack
 }
 
 func (w *world) decode(text string, into any) {
@@ -73,73 +73,73 @@ func (w *world) decode(text string, into any) {
 	w.Expect(yaml.UnmarshalStrict([]byte(text), into)).To(Succeed())
 }
 
-// namesOf are the names that the Job of migrate and the revision of a stack get.
-func (w *world) namesOf(app *appsapi.AppStack) (job, revision string) {
+// generatedNames are the names that the Job of migrate and the revision of a stack get.
+func (w *world) generatedNames(app *appsapi.AppStack) (job, revision string) {
 	w.Helper()
 	owner := desired.Owner{Namespace: w.NS, Name: app.Name, UID: app.UID}
-	for _, c := range desired.For(owner, app.Spec.Components, desired.Known{}) {
+	for _, c := range desired.Build(owner, app.Spec.Components, desired.ClusterState{}) {
 		if c.Name == "migrate" {
 			job = c.Workload.Name
 		}
 	}
-	remembered, err := history.Of(appsapi.AppStackSpec{Components: app.Spec.Components})
+	snapshot, err := history.Encode(appsapi.AppStackSpec{Components: app.Spec.Components})
 	w.Expect(err).NotTo(HaveOccurred())
-	return job, desired.RevisionName(owner, remembered.Hash)
+	return job, desired.RevisionName(owner, snapshot.Hash)
 }
 
-// refusesTheirs tells of an object that was there first: it is named and left alone, who
+// reportsNameConflict tells of an object that was there first: it is named and left alone, who
 // needs it waits, all others run, and when it goes everything comes up.
-func (w *world) refusesTheirs(kind string, labels map[string]string) {
-	app := w.create("suspend: true" + crowded) // the name of a revision depends on its UID
-	theirs := inTheWay[kind].make(w, app)
-	theirs.SetLabels(labels)
-	w.Expect(w.Create(w.Context(), theirs)).To(Succeed())
-	uid := theirs.GetUID()
+func (w *world) reportsNameConflict(kind string, labels map[string]string) {
+	app := w.create("suspend: true" + conflictSpec) // the name of a revision depends on its UID
+	foreign := conflictingObjects[kind].make(w, app)
+	foreign.SetLabels(labels)
+	w.Expect(w.Create(w.Context(), foreign)).To(Succeed())
+	uid := foreign.GetUID()
 
-	w.edit(func(s *appsapi.AppStackSpec) { s.Suspend = false })
+	w.editSpec(func(s *appsapi.AppStackSpec) { s.Suspend = false })
 	want := fmt.Sprintf("False/NameConflict: %s %s/%s exists and is not Holdfast's, so it is left alone; delete it, choose another name, or hand it over: "+
-		"kubectl annotate %s %s -n %s apps.holdfast.dev/adopt=true", kind, w.NS, theirs.GetName(), strings.ToLower(kind), theirs.GetName(), w.NS)
+		"kubectl annotate %s %s -n %s apps.holdfast.dev/adopt=true", kind, w.NS, foreign.GetName(), strings.ToLower(kind), foreign.GetName(), w.NS)
 	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(Equal(want))
 	w.Expect(w.condition("Applied")()).To(Equal(want))
-	w.Eventually(func() []string { return w.healthy() }, "60s", "50ms").Should(ContainElements(inTheWay[kind].well), "others go on")
-	w.FallsSilent("shop")
+	w.Eventually(func() []string { return w.healthyComponents() }, "60s", "50ms").Should(ContainElements(conflictingObjects[kind].well), "others go on")
+	w.WaitIdle("shop")
 	// It looks again every 15 to 20 s, maybe just now, but not twice in a row.
 	w.Eventually(func() string {
-		calls := w.Calls(func() { time.Sleep(1500 * time.Millisecond) })
-		if len(children(calls)) == 0 && len(calls.Reads()) <= 2 {
+		calls := w.OperatorRequests(func() { time.Sleep(1500 * time.Millisecond) })
+		if len(childWrites(calls)) == 0 && len(calls.Reads()) <= 2 {
 			return ""
 		}
 		return calls.Count().String()
 	}, "4s", "1ms").Should(BeEmpty())
-	w.Expect(w.healthy()).To(ConsistOf(inTheWay[kind].well))
+	w.Expect(w.healthyComponents()).To(ConsistOf(conflictingObjects[kind].well))
 	w.Expect(w.deployment("shop-web") == nil).To(Equal(kind != "ControllerRevision"), "who needs it waits")
-	w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(theirs), theirs)).To(Succeed())
-	w.Expect(theirs.GetUID()).To(Equal(uid))
-	for _, m := range theirs.GetManagedFields() {
+	w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(foreign), foreign)).To(Succeed())
+	w.Expect(foreign.GetUID()).To(Equal(uid))
+	for _, m := range foreign.GetManagedFields() {
 		w.Expect(m.Manager).NotTo(HavePrefix("holdfast"), "the foreign object was written")
 	}
 	w.Expect(w.Events("AppStack", "shop")).To(ContainElement("NameConflict"))
 
-	w.Expect(w.Delete(w.Context(), theirs, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
-	w.looksAgain()
-	w.becomesReady()
-	w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(theirs), theirs)).To(Succeed())
-	w.Expect(metav1.IsControlledBy(theirs, w.stack())).To(BeTrue())
-	w.settles()
+	w.Expect(w.Delete(w.Context(), foreign, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+	w.waitConflictResolved()
+	w.waitReady()
+	w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(foreign), foreign)).To(Succeed())
+	w.Expect(metav1.IsControlledBy(foreign, w.stack())).To(BeTrue())
+	w.expectSteadyState()
 }
 
-// looksAgain wakes the operator until there is no conflict any more. It would look by
+// waitConflictResolved wakes the operator until there is no conflict any more. It would look by
 // itself, every 15 to 20 s.
-func (w *world) looksAgain() {
+func (w *world) waitConflictResolved() {
 	w.Helper()
 	w.Eventually(func() string {
-		w.Touch(&appsapi.AppStack{ObjectMeta: w.meta("shop")})
+		w.Touch(&appsapi.AppStack{ObjectMeta: w.objectMeta("shop")})
 		return w.condition("Ready")()
 	}, "60s", "500ms").ShouldNot(HavePrefix("False/NameConflict"))
 }
 
-// healthy are the components that are.
-func (w *world) healthy() []string {
+// healthyComponents are the components that are.
+func (w *world) healthyComponents() []string {
 	var out []string
 	for _, c := range w.stack().Status.Components {
 		if c.Health == "Healthy" {
@@ -149,32 +149,32 @@ func (w *world) healthy() []string {
 	return out
 }
 
-// leftBehind deletes a stack and keeps its children. A new one of the same name takes none
+// orphanedByPreviousStack deletes a stack and keeps its children. A new one of the same name takes none
 // of them until their owner lets it, and has a history of its own.
-func leftBehind(w *world) {
-	w.create(plain)
-	w.becomesReady()
-	w.FallsSilent("shop")
+func orphanedByPreviousStack(w *world) {
+	w.create(twoServicesSpec)
+	w.waitReady()
+	w.WaitIdle("shop")
 	uid, revision := w.deployment("shop-web").UID, w.revisions()[0]
 	w.Expect(w.Delete(w.Context(), w.stack(), client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
 	w.Eventually(func() bool { return w.stack() == nil }, "60s", "50ms").Should(BeTrue())
 	w.Eventually(func() int { return len(w.revisions()[0].OwnerReferences) }, "60s", "50ms").Should(BeZero())
 	version := w.revisions()[0].ResourceVersion
 
-	w.create(plain)
+	w.create(twoServicesSpec)
 	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HavePrefix(fmt.Sprintf(
 		`False/NameConflict: Deployment %s/shop-web was left behind by another AppStack "shop"`, w.NS)))
-	w.FallsSilent("shop")
+	w.WaitIdle("shop")
 	for _, name := range []string{"shop-web", "shop-api"} {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"apps.holdfast.dev/adopt":"true"}}}`))
 		w.Expect(w.Patch(w.Context(), w.deployment(name), patch)).To(Succeed())
 	}
-	w.looksAgain()
-	w.becomesReady()
+	w.waitConflictResolved()
+	w.waitReady()
 	w.Expect(w.deployment("shop-web").UID).To(Equal(uid))
-	w.Expect(w.rolls()).To(Equal(map[string]string{"shop-web": "1", "shop-api": "1"}))
-	w.Expect(w.numbers()).To(Equal([]string{"1h", "1h"}), "a history of its own")
+	w.Expect(w.deploymentRevisions()).To(Equal(map[string]string{"shop-web": "1", "shop-api": "1"}))
+	w.Expect(w.revisionNumbers()).To(Equal([]string{"1h", "1h"}), "a history of its own")
 	w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(&revision), &revision)).To(Succeed())
 	w.Expect(revision.ResourceVersion).To(Equal(version), "the history of another stack was written")
-	w.settles()
+	w.expectSteadyState()
 }

@@ -12,25 +12,25 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 )
 
 func init() {
-	stories["data: a stateful component comes up and settles"] = statefulComesUp
+	stories["data: a stateful component comes up and settles"] = statefulBecomesReady
 	stories["data: removed and added again, with the same volume and password"] = removedAndAddedAgain
-	stories["data: deleted and made again"] = deletedAndMadeAgain
-	stories["data: deleted for good"] = deletedForGood
-	stories["data: renamed, with pods that run on"] = renamedData
-	stories["data: a rename that nobody said is one"] = unsaidRename
-	stories["data: a password that is gone is not made up"] = lostPassword
+	stories["data: deleted and made again"] = deletedAndRecreated
+	stories["data: deleted for good"] = deletedWithData
+	stories["data: renamed, with pods that run on"] = renameKeepsData
+	stories["data: a rename that nobody said is one"] = undeclaredRename
+	stories["data: a password that is gone is not made up"] = lostCredential
 	stories["data: a claim of somebody else"] = foreignClaim
-	stories["data: a password of one's own"] = ownPassword
+	stories["data: a password of one's own"] = userProvidedPassword
 	stories["data: a Secret of somebody else"] = foreignSecret
-	stories["data: handed over to another stack"] = handedOver
-	stories["data: a pod of a broken revision is replaced by the fix"] = brokenRevision
+	stories["data: handed over to another stack"] = dataAdoptedByAnotherStack
+	stories["data: a pod of a broken revision is replaced by the fix"] = podOfBrokenRevisionIsReplaced
 }
 
-const withData = `
+const statefulSpec = `
 components:
 - name: db
   stateful:
@@ -43,33 +43,33 @@ components:
   service: {image: "shop/web:1"}
 `
 
-func (w *world) set(name string) *appsv1.StatefulSet {
-	return stage.Find(w.World, &appsv1.StatefulSet{ObjectMeta: w.meta(name)})
+func (w *world) statefulSet(name string) *appsv1.StatefulSet {
+	return harness.Find(w.World, &appsv1.StatefulSet{ObjectMeta: w.objectMeta(name)})
 }
 
 func (w *world) claim(name string) *corev1.PersistentVolumeClaim {
-	return stage.Find(w.World, &corev1.PersistentVolumeClaim{ObjectMeta: w.meta(name)})
+	return harness.Find(w.World, &corev1.PersistentVolumeClaim{ObjectMeta: w.objectMeta(name)})
 }
 
 func (w *world) credentials(name string) *corev1.Secret {
-	return stage.Find(w.World, &corev1.Secret{ObjectMeta: w.meta(name)})
+	return harness.Find(w.World, &corev1.Secret{ObjectMeta: w.objectMeta(name)})
 }
 
 func (w *world) pod(name string) *corev1.Pod {
-	return stage.Find(w.World, &corev1.Pod{ObjectMeta: w.meta(name)})
+	return harness.Find(w.World, &corev1.Pod{ObjectMeta: w.objectMeta(name)})
 }
 
-// treasure is what must never change.
-type treasure struct {
-	claim    types.UID
+// retainedData is what must never change.
+type retainedData struct {
+	claimUID types.UID
 	password string
 }
 
-// treasure of the database, which is called shop-db unless it was made with another name.
-func (w *world) treasure() treasure {
-	var t treasure
+// retainedData of the database, which is called shop-db unless it was made with another name.
+func (w *world) retainedData() retainedData {
+	var t retainedData
 	if c := w.claim("data-shop-db-0"); c != nil {
-		t.claim = c.UID
+		t.claimUID = c.UID
 	}
 	if s := w.credentials("shop-db-auth"); s != nil {
 		t.password = string(s.Data["password"])
@@ -77,10 +77,10 @@ func (w *world) treasure() treasure {
 	return t
 }
 
-func statefulComesUp(w *world) {
-	w.create(withData)
-	w.becomesReady()
-	set, claim, secret := w.set("shop-db"), w.claim("data-shop-db-0"), w.credentials("shop-db-auth")
+func statefulBecomesReady(w *world) {
+	w.create(statefulSpec)
+	w.waitReady()
+	set, claim, secret := w.statefulSet("shop-db"), w.claim("data-shop-db-0"), w.credentials("shop-db-auth")
 	w.Expect(set.Spec.PodManagementPolicy).To(Equal(appsv1.ParallelPodManagement))
 	w.Expect(set.Spec.ServiceName).To(Equal("shop-db-headless"))
 	w.Expect(w.service("shop-db-headless").Spec.ClusterIP).To(Equal("None"))
@@ -97,11 +97,11 @@ func statefulComesUp(w *world) {
 	w.Expect(w.pod("shop-db-0").Spec.Containers[0].Env).To(ContainElement(HaveField("Name", "PASSWORD")))
 	w.Expect(w.stack().Status.Components[0]).To(And(
 		HaveField("Type", appsapi.ComponentStateful), HaveField("ResourceName", "shop-db"), HaveField("Ready", int32(1)), HaveField("Wanted", int32(1))))
-	w.Settles(w.stack(), set, claim, secret, w.service("shop-db"))
+	w.ExpectSteadyState(w.stack(), set, claim, secret, w.service("shop-db"))
 }
 
-func (w *world) without(component string) {
-	w.edit(func(s *appsapi.AppStackSpec) {
+func (w *world) removeComponentAndBindings(component string) {
+	w.editSpec(func(s *appsapi.AppStackSpec) {
 		for i := range s.Components {
 			if s.Components[i].Name == component {
 				s.Components = append(s.Components[:i], s.Components[i+1:]...)
@@ -115,133 +115,133 @@ func (w *world) without(component string) {
 }
 
 func removedAndAddedAgain(w *world) {
-	w.create(withData)
-	w.becomesReady()
-	before, db := w.treasure(), w.stack().Spec.Components[0]
+	w.create(statefulSpec)
+	w.waitReady()
+	before, db := w.retainedData(), w.stack().Spec.Components[0]
 
-	w.without("db")
-	w.becomesReady()
-	w.Eventually(func() *appsv1.StatefulSet { return w.set("shop-db") }, "20s").Should(BeNil())
+	w.removeComponentAndBindings("db")
+	w.waitReady()
+	w.Eventually(func() *appsv1.StatefulSet { return w.statefulSet("shop-db") }, "20s").Should(BeNil())
 	w.Eventually(func() []appsapi.Retained { return w.stack().Status.Retained }, "20s").Should(ConsistOf(
 		And(HaveField("Kind", "PersistentVolumeClaim"), HaveField("Name", "data-shop-db-0"), HaveField("Component", "db"),
 			HaveField("Remove", ContainSubstring("kubectl delete persistentvolumeclaim data-shop-db-0 -n "+w.NS))),
 		And(HaveField("Kind", "Secret"), HaveField("Name", "shop-db-auth"))))
 	w.Eventually(func() map[string]string { return w.claim("data-shop-db-0").Labels }, "20s").Should(HaveKeyWithValue(appsapi.LabelRetained, "true"))
 	w.Eventually(func() []string { return w.Events("AppStack", "shop") }, "20s").Should(ContainElement("DataRetained"))
-	w.Expect(w.treasure()).To(Equal(before))
+	w.Expect(w.retainedData()).To(Equal(before))
 
-	w.edit(func(s *appsapi.AppStackSpec) { s.Components = append(s.Components, db) })
-	w.becomesReady()
-	w.Expect(w.treasure()).To(Equal(before))
+	w.editSpec(func(s *appsapi.AppStackSpec) { s.Components = append(s.Components, db) })
+	w.waitReady()
+	w.Expect(w.retainedData()).To(Equal(before))
 	w.Expect(w.claim("data-shop-db-0").Labels).NotTo(HaveKey(appsapi.LabelRetained))
 	w.Expect(w.credentials("shop-db-auth").Labels).NotTo(HaveKey(appsapi.LabelRetained))
 	w.Expect(w.stack().Status.Retained).To(BeEmpty())
 }
 
-func deletedAndMadeAgain(w *world) {
-	w.create(withData)
-	w.becomesReady()
-	before, uid := w.treasure(), w.stack().UID
+func deletedAndRecreated(w *world) {
+	w.create(statefulSpec)
+	w.waitReady()
+	before, uid := w.retainedData(), w.stack().UID
 	w.Expect(w.Delete(w.Context(), w.stack())).To(Succeed())
 	w.Eventually(w.stack, "60s").Should(BeNil())
-	w.Expect(w.set("shop-db")).To(BeNil())
-	w.Expect(w.treasure()).To(Equal(before))
+	w.Expect(w.statefulSet("shop-db")).To(BeNil())
+	w.Expect(w.retainedData()).To(Equal(before))
 	w.Expect(w.claim("data-shop-db-0").Labels).To(HaveKeyWithValue(appsapi.LabelRetained, "true"))
 
-	w.create(withData)
-	w.becomesReady()
+	w.create(statefulSpec)
+	w.waitReady()
 	w.Expect(w.stack().UID).NotTo(Equal(uid))
-	w.Expect(w.treasure()).To(Equal(before))
+	w.Expect(w.retainedData()).To(Equal(before))
 	w.Expect(w.claim("data-shop-db-0").Labels).To(And(Not(HaveKey(appsapi.LabelRetained)), HaveKeyWithValue(appsapi.LabelOwnerUID, string(w.stack().UID))))
 }
 
-func deletedForGood(w *world) {
-	w.create("deletionPolicy: Delete\n" + withData)
-	w.becomesReady()
+func deletedWithData(w *world) {
+	w.create("deletionPolicy: Delete\n" + statefulSpec)
+	w.waitReady()
 	w.Expect(w.Delete(w.Context(), w.stack())).To(Succeed())
 	w.Eventually(w.stack, "60s").Should(BeNil())
-	w.Expect(w.treasure()).To(Equal(treasure{}))
+	w.Expect(w.retainedData()).To(Equal(retainedData{}))
 }
 
-func renamedData(w *world) {
-	w.create(withData)
-	w.becomesReady()
-	before, pod, set := w.treasure(), w.pod("shop-db-0").UID, w.set("shop-db").UID
-	w.edit(func(s *appsapi.AppStackSpec) {
+func renameKeepsData(w *world) {
+	w.create(statefulSpec)
+	w.waitReady()
+	before, pod, set := w.retainedData(), w.pod("shop-db-0").UID, w.statefulSet("shop-db").UID
+	w.editSpec(func(s *appsapi.AppStackSpec) {
 		s.Components[0].Name, s.Components[0].RenamedFrom = "database", "db"
 		s.Components[1].Bindings[0] = appsapi.Binding{Component: "database", EnvPrefix: "DB"}
 	})
-	w.becomesReady()
+	w.waitReady()
 	w.Eventually(func() *corev1.Service { return w.service("shop-db") }, "30s").Should(BeNil())
-	w.Expect(w.treasure()).To(Equal(before))
+	w.Expect(w.retainedData()).To(Equal(before))
 	w.Expect(w.pod("shop-db-0").UID).To(Equal(pod), "the pod was restarted")
-	w.Expect(w.set("shop-db").UID).To(Equal(set))
+	w.Expect(w.statefulSet("shop-db").UID).To(Equal(set))
 	w.Expect(w.service("shop-database")).NotTo(BeNil())
 	w.Expect(w.claim("data-shop-db-0").Labels).To(HaveKeyWithValue(appsapi.LabelComponent, "database"))
 	w.Expect(w.stack().Status.Components[0]).To(And(HaveField("Name", "database"), HaveField("ResourceName", "shop-db")))
 }
 
-func unsaidRename(w *world) {
-	w.create(withData)
-	w.becomesReady()
-	before := w.treasure()
-	w.edit(func(s *appsapi.AppStackSpec) {
+func undeclaredRename(w *world) {
+	w.create(statefulSpec)
+	w.waitReady()
+	before := w.retainedData()
+	w.editSpec(func(s *appsapi.AppStackSpec) {
 		s.Components[0].Name = "database"
 		s.Components[1].Bindings[0] = appsapi.Binding{Component: "database", EnvPrefix: "DB"}
 	})
 	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/DataConflict: "),
 		ContainSubstring(`would start empty beside PersistentVolumeClaim data-shop-db-0, which has the data of "db"`), ContainSubstring("renamedFrom: db")))
 	w.Expect(w.condition("Stalled")()).To(HavePrefix("True/DataConflict"))
-	w.Expect(w.set("shop-database")).To(BeNil())
-	w.Expect(w.treasure()).To(Equal(before))
+	w.Expect(w.statefulSet("shop-database")).To(BeNil())
+	w.Expect(w.retainedData()).To(Equal(before))
 
 	w.Expect(w.Patch(w.Context(), w.claim("data-shop-db-0"), client.RawPatch(types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"apps.holdfast.dev/released":"true"}}}`)))).To(Succeed())
-	w.becomesReady()
-	w.Expect(w.set("shop-database")).NotTo(BeNil())
-	w.Expect(w.treasure()).To(Equal(before))
+	w.waitReady()
+	w.Expect(w.statefulSet("shop-database")).NotTo(BeNil())
+	w.Expect(w.retainedData()).To(Equal(before))
 }
 
-func lostPassword(w *world) {
-	w.create(withData)
-	w.becomesReady()
-	before, pod := w.treasure(), w.pod("shop-db-0").UID
+func lostCredential(w *world) {
+	w.create(statefulSpec)
+	w.waitReady()
+	before, pod := w.retainedData(), w.pod("shop-db-0").UID
 	w.Expect(w.Delete(w.Context(), w.credentials("shop-db-auth"))).To(MatchError(ContainSubstring(`Secret "shop-db-auth" is the password to the data of component "db" of application "shop"`)))
-	w.Expect(w.Delete(w.Context(), stage.Confirmed(w.World, w.credentials("shop-db-auth")))).To(Succeed())
+	w.Expect(w.Delete(w.Context(), harness.ConfirmDelete(w.World, w.credentials("shop-db-auth")))).To(Succeed())
 	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix(`False/CredentialsLost: Component "db": `), ContainSubstring("kubectl create secret generic shop-db-auth")))
 	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Image = "shop/db:2" })
 	w.Eventually(w.condition("Ready"), "20s").Should(HavePrefix("False/CredentialsLost"))
 	w.Expect(w.credentials("shop-db-auth")).To(BeNil())
 	w.Expect(w.pod("shop-db-0").UID).To(Equal(pod), "a pod that runs was replaced by one that could not start")
 
-	w.Expect(w.Create(w.Context(), &corev1.Secret{ObjectMeta: w.meta("shop-db-auth"), StringData: map[string]string{"password": before.password}})).To(Succeed())
-	w.becomesReady()
-	w.Expect(w.treasure()).To(Equal(before))
+	w.Expect(w.Create(w.Context(), &corev1.Secret{ObjectMeta: w.objectMeta("shop-db-auth"), StringData: map[string]string{"password": before.password}})).To(Succeed())
+	w.waitReady()
+	w.Expect(w.retainedData()).To(Equal(before))
 }
 
 func foreignClaim(w *world) {
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	theirs := &corev1.PersistentVolumeClaim{ObjectMeta: w.meta("data-shop-db-0"), Spec: corev1.PersistentVolumeClaimSpec{
+	foreign := &corev1.PersistentVolumeClaim{ObjectMeta: w.objectMeta("data-shop-db-0"), Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Resources: corev1.VolumeResourceRequirements{Requests: size}}}
-	w.Expect(w.Create(w.Context(), theirs)).To(Succeed())
-	w.create(withData)
+	w.Expect(w.Create(w.Context(), foreign)).To(Succeed())
+	w.create(statefulSpec)
 	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/NameConflict: PersistentVolumeClaim "), ContainSubstring("data-shop-db-0 exists and is not Holdfast's")))
-	w.Expect(w.set("shop-db")).To(BeNil())
+	w.Expect(w.statefulSet("shop-db")).To(BeNil())
 	w.Expect(w.credentials("shop-db-auth")).To(BeNil())
 
-	w.handsOver(theirs)
-	w.becomesReady()
+	w.allowAdoption(foreign)
+	w.waitReady()
 	claim := w.claim("data-shop-db-0")
-	w.Expect(claim.UID).To(Equal(theirs.UID))
+	w.Expect(claim.UID).To(Equal(foreign.UID))
 	w.Expect(claim.Labels).To(And(HaveKeyWithValue(appsapi.LabelManagedBy, "holdfast"), HaveKeyWithValue(appsapi.LabelComponent, "db"),
 		HaveKeyWithValue(appsapi.LabelWorkload, "statefulset-shop-db"), HaveKeyWithValue(appsapi.LabelOwnerUID, string(w.stack().UID))))
 	w.Expect(w.condition("Ready")()).To(HavePrefix("True/Reconciled"), "its password is not lost: it has just been made")
 	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Storage[0].Size = resource.MustParse("2Gi") })
-	w.becomesReady()
+	w.waitReady()
 	w.Expect(w.claim("data-shop-db-0").Status.Capacity.Storage().String()).To(Equal("2Gi"))
 }
 
-func (w *world) handsOver(objects ...client.Object) {
+func (w *world) allowAdoption(objects ...client.Object) {
 	w.Helper()
 	for _, obj := range objects {
 		w.Expect(w.Patch(w.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"apps.holdfast.dev/adopt":"true"}}}`)))).To(Succeed())
@@ -249,47 +249,47 @@ func (w *world) handsOver(objects ...client.Object) {
 }
 
 func foreignSecret(w *world) {
-	theirs := &corev1.Secret{ObjectMeta: w.meta("shop-db-auth"), StringData: map[string]string{"password": "theirs"}}
-	w.Expect(w.Create(w.Context(), theirs)).To(Succeed())
-	w.create(withData)
+	foreign := &corev1.Secret{ObjectMeta: w.objectMeta("shop-db-auth"), StringData: map[string]string{"password": "theirs"}}
+	w.Expect(w.Create(w.Context(), foreign)).To(Succeed())
+	w.create(statefulSpec)
 	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/DataConflict: "), ContainSubstring("Secret shop-db-auth exists and is not Holdfast's")))
-	w.handsOver(theirs)
-	w.becomesReady()
-	w.Expect(w.treasure().password).To(Equal("theirs"))
+	w.allowAdoption(foreign)
+	w.waitReady()
+	w.Expect(w.retainedData().password).To(Equal("theirs"))
 }
 
-func handedOver(w *world) {
-	w.create(withData)
-	w.becomesReady()
-	before := w.treasure()
+func dataAdoptedByAnotherStack(w *world) {
+	w.create(statefulSpec)
+	w.waitReady()
+	before := w.retainedData()
 	w.Expect(w.Delete(w.Context(), w.stack())).To(Succeed())
 	w.Eventually(w.stack, "60s").Should(BeNil())
-	store := &appsapi.AppStack{ObjectMeta: w.meta("store")}
-	w.Expect(yaml.UnmarshalStrict([]byte(strings.Replace(withData, "- name: db", "- name: db\n  resourceName: shop-db", 1)), &store.Spec)).To(Succeed())
+	store := &appsapi.AppStack{ObjectMeta: w.objectMeta("store")}
+	w.Expect(yaml.UnmarshalStrict([]byte(strings.Replace(statefulSpec, "- name: db", "- name: db\n  resourceName: shop-db", 1)), &store.Spec)).To(Succeed())
 	w.Expect(w.Create(w.Context(), store)).To(Succeed())
 	w.Eventually(func() string { return w.Condition(store, "Ready") }, "20s").Should(And(HavePrefix("False/DataConflict: "), ContainSubstring(`has the data of component "db" of AppStack "shop"`)))
-	w.handsOver(w.claim("data-shop-db-0"), w.credentials("shop-db-auth"))
-	w.BecomesReady(store)
-	w.Expect(w.treasure()).To(Equal(before))
+	w.allowAdoption(w.claim("data-shop-db-0"), w.credentials("shop-db-auth"))
+	w.WaitReady(store)
+	w.Expect(w.retainedData()).To(Equal(before))
 }
 
-func ownPassword(w *world) {
-	w.create(strings.Replace(withData, "{key: password, env: PASSWORD}", "{key: password, env: PASSWORD, secretRef: {name: mine, key: secret}}", 1))
+func userProvidedPassword(w *world) {
+	w.create(strings.Replace(statefulSpec, "{key: password, env: PASSWORD}", "{key: password, env: PASSWORD, secretRef: {name: mine, key: secret}}", 1))
 	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/CredentialsMissing: Secret "), HaveSuffix(`mine, from which the credential "password" is copied, does not exist; create it`)))
-	w.Expect(w.set("shop-db")).To(BeNil())
-	w.Expect(w.Create(w.Context(), &corev1.Secret{ObjectMeta: w.meta("mine"), StringData: map[string]string{"secret": "open"}})).To(Succeed())
-	w.becomesReady()
-	w.Expect(w.treasure().password).To(Equal("open"))
-	w.Expect(w.Delete(w.Context(), &corev1.Secret{ObjectMeta: w.meta("mine")})).To(Succeed())
+	w.Expect(w.statefulSet("shop-db")).To(BeNil())
+	w.Expect(w.Create(w.Context(), &corev1.Secret{ObjectMeta: w.objectMeta("mine"), StringData: map[string]string{"secret": "open"}})).To(Succeed())
+	w.waitReady()
+	w.Expect(w.retainedData().password).To(Equal("open"))
+	w.Expect(w.Delete(w.Context(), &corev1.Secret{ObjectMeta: w.objectMeta("mine")})).To(Succeed())
 	w.Consistently(w.condition("Ready"), "1s").Should(HavePrefix("True"), "it has a copy")
 }
 
-func brokenRevision(w *world) {
-	w.create(strings.Replace(withData, "shop/db:1", "shop/db:1\n    replicas: 2", 1))
-	w.becomesReady()
+func podOfBrokenRevisionIsReplaced(w *world) {
+	w.create(strings.Replace(statefulSpec, "shop/db:1", "shop/db:1\n    replicas: 2", 1))
+	w.waitReady()
 	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Image = "shop/db:missing" })
 	w.Eventually(w.condition("Ready"), "30s").Should(HavePrefix("False/ComponentDegraded"))
 	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Image = "shop/db:2" })
-	w.becomesReady()
+	w.waitReady()
 	w.Expect(w.pod("shop-db-1").Spec.Containers[0].Image).To(Equal("shop/db:2"))
 }

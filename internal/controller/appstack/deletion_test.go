@@ -18,16 +18,16 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
-	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
 // Stacks that end.
 const (
-	// diamond goes up from store: auth beside migrate and api, then web and report.
-	diamond = `
+	// diamondSpec goes up from store: auth beside migrate and api, then web and report.
+	diamondSpec = `
 components:
 - {name: web, dependsOn: [auth], bindings: [{component: api}], service: {image: "shop/web:1", ports: [{port: 80, targetPort: 8080}]}}
 - {name: report, dependsOn: [api], job: {image: "shop/report:done", schedule: "0 0 1 1 *"}}
@@ -36,39 +36,39 @@ components:
 - {name: migrate, bindings: [{component: store}], job: {image: "shop/migrate:done"}}
 - {name: store, service: {image: "shop/store:1", ports: [{port: 5432}]}}
 `
-	// chain goes up from store, too, one after the other.
-	chain = `
+	// chainSpec goes up from store, too, one after the other.
+	chainSpec = `
 components:
 - {name: web, dependsOn: [api], service: {image: "shop/web:1", ports: [{port: 80, targetPort: 8080}]}}
 - {name: api, dependsOn: [auth], service: {image: "shop/api:1"}}
 - {name: auth, dependsOn: [store], service: {image: "shop/auth:1"}}
 - {name: store, service: {image: "shop/store:1"}}
 `
-	// loner has nobody who could need it.
-	loner = `
+	// singleServiceSpec has nobody who could need it.
+	singleServiceSpec = `
 components:
 - {name: lone, service: {image: "shop/lone:1"}}
 `
 )
 
-// endings are stories about the end of a stack, by name.
-var endings = map[string]func(*ending){}
+// deletionStories are stories about the end of a stack, by name.
+var deletionStories = map[string]func(*deletionCase){}
 
 func init() {
 	behaviors["works"] = podsim.Ready() // a job that does not come to its end
 	stories["deletion"] = func(w *world) {
-		eye := openEye(w.T, w.Stage)
-		for name, story := range endings {
+		eye := startDeletionWatcher(w.T, w.Harness)
+		for name, story := range deletionStories {
 			w.Run(name, func(t *testing.T) {
 				t.Parallel()
-				story(&ending{world: newWorld(t, w.Stage), eye: eye})
+				story(&deletionCase{world: newWorld(t, w.Harness), watcher: eye})
 			})
 		}
 	}
 }
 
-// onlyLong skips what takes its time.
-func onlyLong(t *testing.T) {
+// skipUnlessLong skips what takes its time.
+func skipUnlessLong(t *testing.T) {
 	t.Helper()
 	if os.Getenv("HOLDFAST_LONG") == "" {
 		t.Skip("takes its time: HOLDFAST_LONG=1 runs it")
@@ -77,121 +77,121 @@ func onlyLong(t *testing.T) {
 
 // How a stack is deleted.
 func init() {
-	endings["background"] = (*ending).background
-	endings["foreground"] = func(e *ending) {
-		e.runs(diamond)
-		calls := e.Calls(func() {
-			e.begins(client.PropagationPolicy(metav1.DeletePropagationForeground))
-			e.isGone()
+	deletionStories["background"] = (*deletionCase).backgroundDeletion
+	deletionStories["foreground"] = func(e *deletionCase) {
+		e.createAndWaitIdle(diamondSpec)
+		calls := e.OperatorRequests(func() {
+			e.deleteStack(client.PropagationPolicy(metav1.DeletePropagationForeground))
+			e.waitAllGone()
 		})
-		e.Expect(e.made(calls)).To(BeEmpty())
+		e.Expect(e.childWritesAfterDeletion(calls)).To(BeEmpty())
 	}
-	endings["orphan"] = (*ending).orphaned
-	endings["with its namespace"] = func(e *ending) {
-		e.runs(diamond)
-		e.loses(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.NS}})
+	deletionStories["orphan"] = (*deletionCase).orphanDeletion
+	deletionStories["with its namespace"] = func(e *deletionCase) {
+		e.createAndWaitIdle(diamondSpec)
+		e.deleteEnclosing(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.NS}})
 	}
-	endings["and create at once"] = func(e *ending) {
+	deletionStories["and create at once"] = func(e *deletionCase) {
 		for range 5 {
-			e.create(diamond)
-			e.becomesReady()
-			e.begins()
-			e.stackGoes()
+			e.create(diamondSpec)
+			e.waitReady()
+			e.deleteStack()
+			e.waitStackGone()
 		}
-		e.runs(diamond)
-		e.Expect(e.reasons()).To(HaveEach(BeElementOf("Progressing", "WaitingForDependency", "Reconciled", "Deleting")))
-		e.settles()
+		e.createAndWaitIdle(diamondSpec)
+		e.Expect(e.readyReasons()).To(HaveEach(BeElementOf("Progressing", "WaitingForDependency", "Reconciled", "Deleting")))
+		e.expectSteadyState()
 	}
-	endings["blocked"] = (*ending).blocked
-	endings["finalizer"] = (*ending).finalizer
+	deletionStories["blocked"] = (*deletionCase).blockedByFinalizer
+	deletionStories["finalizer"] = (*deletionCase).finalizerOnlyWithDependencies
 }
 
 // What order it goes in: that of what exists.
 func init() {
 	order := []string{"web", "api", "auth", "store"}
-	endings["against the spec"] = func(e *ending) {
-		e.runs(chain)
-		e.turnsRound("shop/store:never")
+	deletionStories["against the spec"] = func(e *deletionCase) {
+		e.createAndWaitIdle(chainSpec)
+		e.reverseDependencies("shop/store:never")
 		e.Eventually(e.condition("Ready"), "60s").Should(HavePrefix("False/WaitingForDependency"))
-		e.Expect(e.ends()).To(Equal(order), "the change was held back")
+		e.Expect(e.deleteAndExpectOrder()).To(Equal(order), "the change was held back")
 	}
-	endings["against a spec of this moment"] = func(e *ending) {
-		e.runs(chain)
-		e.turnsRound("shop/store:1")
-		e.begins()
-		e.isGone()
-		e.wentInOrder()
+	deletionStories["against a spec of this moment"] = func(e *deletionCase) {
+		e.createAndWaitIdle(chainSpec)
+		e.reverseDependencies("shop/store:1")
+		e.deleteStack()
+		e.waitAllGone()
+		e.expectDeletionOrder()
 	}
-	endings["in spite of an invalid spec"] = func(e *ending) {
-		e.runs(chain)
+	deletionStories["in spite of an invalid spec"] = func(e *deletionCase) {
+		e.createAndWaitIdle(chainSpec)
 		e.editComponent("store", func(c *appsapi.Component) { c.DependsOn = []string{"web"} })
 		e.Eventually(e.condition("Stalled"), "60s").Should(HavePrefix("True/InvalidSpec"))
-		e.Expect(e.ends()).To(Equal(order))
+		e.Expect(e.deleteAndExpectOrder()).To(Equal(order))
 	}
-	endings["in a circle"] = (*ending).inCircle
+	deletionStories["in a circle"] = (*deletionCase).cyclicDependencies
 }
 
 // When it is deleted.
 func init() {
-	endings["while suspended"] = func(e *ending) {
-		e.runs(chain)
-		e.edit(func(s *appsapi.AppStackSpec) { s.Suspend = true })
+	deletionStories["while suspended"] = func(e *deletionCase) {
+		e.createAndWaitIdle(chainSpec)
+		e.editSpec(func(s *appsapi.AppStackSpec) { s.Suspend = true })
 		e.Eventually(e.condition("Ready"), "60s").Should(HavePrefix("True/Suspended"))
-		e.ends()
+		e.deleteAndExpectOrder()
 	}
-	endings["while a job works"] = func(e *ending) {
-		e.create(strings.Replace(diamond, "shop/migrate:done", "shop/migrate:works", 1))
-		e.waits("the job to work", func(s watcher.State) bool {
-			return slices.ContainsFunc(s.Live(podKind), func(p *unstructured.Unstructured) bool {
+	deletionStories["while a job works"] = func(e *deletionCase) {
+		e.create(strings.Replace(diamondSpec, "shop/migrate:done", "shop/migrate:works", 1))
+		e.waitFor("the job to work", func(s watcher.State) bool {
+			return slices.ContainsFunc(s.Live(podResource), func(p *unstructured.Unstructured) bool {
 				phase, _, _ := unstructured.NestedString(p.Object, "status", "phase")
 				return p.GetNamespace() == e.NS && phase == "Running" && p.GetLabels()["batch.kubernetes.io/job-name"] != ""
 			})
 		})
-		e.FallsSilent("shop")
-		e.Expect(e.ends()).To(ConsistOf("auth", "migrate", "store"), "api was never made")
+		e.WaitIdle("shop")
+		e.Expect(e.deleteAndExpectOrder()).To(ConsistOf("auth", "migrate", "store"), "api was never made")
 	}
-	endings["in the middle of the first rollout"] = func(e *ending) {
-		e.create(strings.Replace(diamond, "shop/api:1", "shop/api:never", 1))
+	deletionStories["in the middle of the first rollout"] = func(e *deletionCase) {
+		e.create(strings.Replace(diamondSpec, "shop/api:1", "shop/api:never", 1))
 		e.Eventually(func() *appsv1.Deployment { return e.deployment("shop-api") }, "60s").ShouldNot(BeNil())
-		e.FallsSilent("shop")
-		e.Expect(e.ends()).To(ConsistOf("api", "auth", "migrate", "store"), "those that wait for api were never made")
+		e.WaitIdle("shop")
+		e.Expect(e.deleteAndExpectOrder()).To(ConsistOf("api", "auth", "migrate", "store"), "those that wait for api were never made")
 	}
 	for _, after := range []time.Duration{0, 20, 50, 100, 200, 400, 800, 1600, 3200} {
-		endings[fmt.Sprintf("after %d ms", after)] = func(e *ending) {
+		deletionStories[fmt.Sprintf("after %d ms", after)] = func(e *deletionCase) {
 			if after%400 != 0 {
-				onlyLong(e.T)
+				skipUnlessLong(e.T)
 			}
-			first := newWorld(e.T, e.Stage) // by then everybody knows the kind
-			first.create(loner)
-			first.becomesReady()
-			e.create(diamond)
+			first := newWorld(e.T, e.Harness) // by then everybody knows the kind
+			first.create(singleServiceSpec)
+			first.waitReady()
+			e.create(diamondSpec)
 			time.Sleep(after * time.Millisecond)
-			e.begins()
-			e.isGone()
+			e.deleteStack()
+			e.waitAllGone()
 			// One that is deleted in the moment it gets its finalizer goes at once: the API
 			// server looks for finalizers before it deletes, not again while it does.
-			if slices.ContainsFunc(e.eye.History(stackKind, e.NS+"/shop"), func(x watcher.Event) bool {
+			if slices.ContainsFunc(e.watcher.History(stackResource, e.NS+"/shop"), func(x watcher.Event) bool {
 				return x.Type == watch.Modified && x.Object.GetDeletionTimestamp() != nil
 			}) {
-				e.wentInOrder()
+				e.expectDeletionOrder()
 			}
 		}
 	}
 }
 
-// background deletes each child once, the first ones with pods that take their time.
-func (e *ending) background() {
-	calls := e.Calls(func() { e.runs(diamond) })
+// backgroundDeletion deletes each child once, the first ones with pods that take their time.
+func (e *deletionCase) backgroundDeletion() {
+	calls := e.OperatorRequests(func() { e.createAndWaitIdle(diamondSpec) })
 	e.Expect(calls.Writes()[0].Resource()).To(Equal("appstacks.apps.holdfast.dev"), "the finalizer comes first:\n%s", calls.Count())
-	web, api := e.slows("web"), e.slows("api")
-	calls = e.Calls(func() {
-		e.begins()
+	web, api := e.delayPodTermination("web"), e.delayPodTermination("api")
+	calls = e.OperatorRequests(func() {
+		e.deleteStack()
 		web()
 		api()
-		e.isGone()
+		e.waitAllGone()
 	})
-	e.Expect(e.made(calls)).To(BeEmpty())
-	e.wentInOrder()
+	e.Expect(e.childWritesAfterDeletion(calls)).To(BeEmpty())
+	e.expectDeletionOrder()
 	var names []string
 	for _, d := range calls.Where(func(x *audit.Event) bool { return x.Verb == "delete" && x.Accepted() }) {
 		names = append(names, d.ObjectRef.Resource+" "+d.ObjectRef.Name)
@@ -202,30 +202,30 @@ func (e *ending) background() {
 	e.Expect(e.Events("AppStack", "shop")).NotTo(ContainElement("Deleting"), "somebody asked for it")
 }
 
-// orphaned deletes the stack and keeps everything else. A new one of the same name leaves
+// orphanDeletion deletes the stack and keeps everything else. A new one of the same name leaves
 // it alone, too.
-func (e *ending) orphaned() {
-	e.runs(diamond)
-	before := e.family(e.eye.State())
-	calls := e.Calls(func() {
-		e.begins(client.PropagationPolicy(metav1.DeletePropagationOrphan))
-		e.stackGoes()
-		e.Logf("orphaned after %.1f s", time.Since(e.began).Seconds())
-		e.waits("the references to go", func(s watcher.State) bool { return e.references(s) == 0 })
+func (e *deletionCase) orphanDeletion() {
+	e.createAndWaitIdle(diamondSpec)
+	before := e.ownedObjects(e.watcher.State())
+	calls := e.OperatorRequests(func() {
+		e.deleteStack(client.PropagationPolicy(metav1.DeletePropagationOrphan))
+		e.waitStackGone()
+		e.Logf("orphaned after %.1f s", time.Since(e.deletedAt).Seconds())
+		e.waitFor("the references to go", func(s watcher.State) bool { return e.countOwnerReferences(s) == 0 })
 		e.Touch(e.deployment("shop-web"), e.service("shop-web"), &e.jobs("migrate")[0])
 		time.Sleep(time.Second) // there is no event for nothing happening
 	}).Writes()
-	e.Expect(e.family(e.eye.State())).To(Equal(before))
+	e.Expect(e.ownedObjects(e.watcher.State())).To(Equal(before))
 	e.Expect(len(calls)).To(Equal(len(calls.Of("appstacks.apps.holdfast.dev"))), "the finalizer goes, nothing else:\n%s", calls.Count())
 
-	calls = e.Calls(func() {
-		e.create(diamond)
+	calls = e.OperatorRequests(func() {
+		e.create(diamondSpec)
 		e.Eventually(e.condition("Ready"), "60s").Should(Equal("False/NameConflict: Deployment " + e.NS +
 			`/shop-web was left behind by another AppStack "shop", so it is left alone; delete it, choose another name, or hand it over: ` +
 			"kubectl annotate deployment shop-web -n " + e.NS + " apps.holdfast.dev/adopt=true"))
 	}).Writes().Where((*audit.Event).Accepted)
-	e.Expect(e.references(e.eye.State())).To(BeZero())
-	after := e.family(e.eye.State())
+	e.Expect(e.countOwnerReferences(e.watcher.State())).To(BeZero())
+	after := e.ownedObjects(e.watcher.State())
 	for key, uid := range before {
 		e.Expect(after).To(HaveKeyWithValue(key, uid))
 	}
@@ -235,10 +235,10 @@ func (e *ending) orphaned() {
 	}
 }
 
-// turnsRound makes the spec say the opposite of what web and api are to each other.
-func (e *ending) turnsRound(store string) {
+// reverseDependencies makes the spec say the opposite of what web and api are to each other.
+func (e *deletionCase) reverseDependencies(store string) {
 	e.Helper()
-	e.edit(func(s *appsapi.AppStackSpec) {
+	e.editSpec(func(s *appsapi.AppStackSpec) {
 		for i := range s.Components {
 			switch c := &s.Components[i]; c.Name {
 			case "web":
@@ -252,126 +252,126 @@ func (e *ending) turnsRound(store string) {
 	})
 }
 
-// inCircle is what edits can make of what runs: while web may not be touched, api gets to
+// cyclicDependencies is what edits can make of what runs: while web may not be touched, api gets to
 // need it. Nobody can be the first of the two, but auth goes after api.
-func (e *ending) inCircle() {
-	e.runs(chain)
+func (e *deletionCase) cyclicDependencies() {
+	e.createAndWaitIdle(chainSpec)
 	e.editComponent("web", func(c *appsapi.Component) { c.Suspend, c.DependsOn = true, nil })
 	e.editComponent("api", func(c *appsapi.Component) { c.DependsOn = []string{"auth", "web"} })
 	e.Eventually(func() string { return e.deployment("shop-api").Annotations["apps.holdfast.dev/depends-on"] }, "60s").Should(Equal("auth,web"))
 	e.Expect(e.deployment("shop-web").Annotations).To(HaveKeyWithValue("apps.holdfast.dev/depends-on", "api"))
-	e.begins()
-	e.isGone()
-	lives := e.lives()
-	e.Expect(lives["deployment-shop-api"].gone).To(BeNumerically("<", lives["deployment-shop-auth"].leaving))
+	e.deleteStack()
+	e.waitAllGone()
+	timelines := e.workloadTimelines()
+	e.Expect(timelines["deployment-shop-api"].goneVersion).To(BeNumerically("<", timelines["deployment-shop-auth"].deletionVersion))
 }
 
-// blocked lets somebody hold a child: the stack says whom to ask, once, and goes on as soon
+// blockedByFinalizer lets somebody hold a child: the stack says whom to ask, once, and goes on as soon
 // as it is let go.
-func (e *ending) blocked() {
-	e.runs(chain)
-	web := &appsv1.Deployment{ObjectMeta: e.meta("shop-web")}
-	e.hold(web)
-	e.begins()
-	e.waits("web to be held by nobody else", func(s watcher.State) bool {
-		obj := s.Get(workloadKinds[0], e.NS+"/shop-web")
-		return obj.GetDeletionTimestamp() != nil && slices.Equal(obj.GetFinalizers(), []string{theirs})
+func (e *deletionCase) blockedByFinalizer() {
+	e.createAndWaitIdle(chainSpec)
+	web := &appsv1.Deployment{ObjectMeta: e.objectMeta("shop-web")}
+	e.block(web)
+	e.deleteStack()
+	e.waitFor("web to be held by nobody else", func(s watcher.State) bool {
+		obj := s.Get(workloadResources[0], e.NS+"/shop-web")
+		return obj.GetDeletionTimestamp() != nil && slices.Equal(obj.GetFinalizers(), []string{blockingFinalizer})
 	})
 	since := e.deployment("shop-web").DeletionTimestamp.UTC().Format(time.RFC3339)
 	e.Eventually(e.condition("Ready"), "60s").Should(Equal("False/Deleting: Deployment " + e.NS + "/shop-web is being deleted since " + since +
 		" and waits for the finalizers example.com/theirs"))
-	e.FallsSilent("shop")
-	quiet := e.Calls(func() {
+	e.WaitIdle("shop")
+	whileBlocked := e.OperatorRequests(func() {
 		e.Touch(e.deployment("shop-api"), e.deployment("shop-store"))
 		time.Sleep(2 * time.Second) // there is no event for nothing happening
 	})
-	e.Expect(len(quiet)).To(BeZero(), "nothing changed:\n%s", quiet.Count())
+	e.Expect(len(whileBlocked)).To(BeZero(), "nothing changed:\n%s", whileBlocked.Count())
 	calls := e.Requests(func() {
-		e.release(web)
-		e.isGone()
+		e.unblock(web)
+		e.waitAllGone()
 	})
-	e.wentInOrder()
-	let := calls.Of("deployments.apps").Where(func(x *audit.Event) bool { return x.Verb == "update" && x.User.Username == "admin" && x.Accepted() })
+	e.expectDeletionOrder()
+	released := calls.Of("deployments.apps").Where(func(x *audit.Event) bool { return x.Verb == "update" && x.User.Username == "admin" && x.Accepted() })
 	next := calls.By(operator.User).Where(func(x *audit.Event) bool { return x.Verb == "delete" })
 	e.Expect(next[0].ObjectRef.Name).To(Equal("shop-api"))
-	took := next[0].Received.Sub(let[0].StageTime)
+	took := next[0].Received.Sub(released[0].StageTime)
 	e.Expect(took).To(BeNumerically("<", time.Second))
 	e.Logf("went on after %d ms", took.Milliseconds())
 }
 
-// finalizer is there only while there is an order to keep.
-func (e *ending) finalizer() {
-	about := func(calls audit.Events) audit.Events {
+// finalizerOnlyWithDependencies is there only while there is an order to keep.
+func (e *deletionCase) finalizerOnlyWithDependencies() {
+	stackWrites := func(calls audit.Events) audit.Events {
 		return calls.Writes().Where(func(x *audit.Event) bool { return x.Resource() == "appstacks.apps.holdfast.dev" })
 	}
-	calls := e.Calls(func() {
-		e.runs(strings.NewReplacer("dependsOn: [api], ", "", "dependsOn: [auth], ", "", "dependsOn: [store], ", "").Replace(chain))
+	calls := e.OperatorRequests(func() {
+		e.createAndWaitIdle(strings.NewReplacer("dependsOn: [api], ", "", "dependsOn: [auth], ", "", "dependsOn: [store], ", "").Replace(chainSpec))
 	})
-	e.Expect(about(calls)).To(BeEmpty())
+	e.Expect(stackWrites(calls)).To(BeEmpty())
 	e.Expect(e.stack().Finalizers).To(BeEmpty())
 
-	calls = e.Calls(func() {
+	calls = e.OperatorRequests(func() {
 		e.editComponent("web", func(c *appsapi.Component) { c.DependsOn, c.Service.Image = []string{"api"}, "shop/web:2" })
-		e.becomesReady()
-		e.FallsSilent("shop")
+		e.waitReady()
+		e.WaitIdle("shop")
 	})
 	e.Expect(e.stack().Finalizers).To(Equal([]string{"apps.holdfast.dev/ordered-deletion"}))
-	e.Expect(about(calls)).To(HaveLen(1))
+	e.Expect(stackWrites(calls)).To(HaveLen(1))
 	web := calls.Writes().Of("deployments.apps").Where(func(x *audit.Event) bool { return x.ObjectRef.Name == "shop-web" })
-	e.Expect(about(calls)[0].StageTime).To(BeTemporally("<", web[0].Received), "the finalizer comes before what needs it")
+	e.Expect(stackWrites(calls)[0].StageTime).To(BeTemporally("<", web[0].Received), "the finalizer comes before what needs it")
 
 	e.editComponent("web", func(c *appsapi.Component) { c.DependsOn = nil })
-	e.becomesReady()
+	e.waitReady()
 	e.Eventually(func() []string { return e.stack().Finalizers }, "60s").Should(BeEmpty())
-	e.FallsSilent("shop")
-	calls = e.Calls(func() {
-		e.begins()
-		e.isGone()
+	e.WaitIdle("shop")
+	calls = e.OperatorRequests(func() {
+		e.deleteStack()
+		e.waitAllGone()
 	})
 	e.Expect(len(calls.Writes())).To(BeZero(), "the garbage collector does it alone:\n%s", calls.Count())
 }
 
-// hold lets somebody else keep an object.
-func (e *ending) hold(obj client.Object) {
+// block lets somebody else keep an object.
+func (e *deletionCase) block(obj client.Object) {
 	e.Helper()
-	stage.Edit(e.World, obj, func(o client.Object) { o.SetFinalizers(append(o.GetFinalizers(), theirs)) })
+	harness.Edit(e.World, obj, func(o client.Object) { o.SetFinalizers(append(o.GetFinalizers(), blockingFinalizer)) })
 }
 
-// release lets it go.
-func (e *ending) release(obj client.Object) {
+// unblock lets it go.
+func (e *deletionCase) unblock(obj client.Object) {
 	e.Helper()
-	stage.Edit(e.World, obj, func(o client.Object) {
-		o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == theirs }))
+	harness.Edit(e.World, obj, func(o client.Object) {
+		o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == blockingFinalizer }))
 	})
 }
 
-// slows keeps the pods of a component from ending until a moment after they should have.
-func (e *ending) slows(component string) (release func()) {
+// delayPodTermination keeps the pods of a component from ending until a moment after they should have.
+func (e *deletionCase) delayPodTermination(component string) (release func()) {
 	e.Helper()
-	ours := client.MatchingLabels{appsapi.LabelWorkload: "deployment-shop-" + component}
+	selector := client.MatchingLabels{appsapi.LabelWorkload: "deployment-shop-" + component}
 	var pods corev1.PodList
-	e.Expect(e.List(e.Context(), &pods, client.InNamespace(e.NS), ours)).To(Succeed())
+	e.Expect(e.List(e.Context(), &pods, client.InNamespace(e.NS), selector)).To(Succeed())
 	for i := range pods.Items {
-		e.hold(&pods.Items[i])
+		e.block(&pods.Items[i])
 	}
 	return func() {
 		e.Helper()
 		for i := range pods.Items {
-			e.waits(component+" to end", func(s watcher.State) bool {
-				return s.Get(podKind, e.NS+"/"+pods.Items[i].Name).GetDeletionTimestamp() != nil
+			e.waitFor(component+" to end", func(s watcher.State) bool {
+				return s.Get(podResource, e.NS+"/"+pods.Items[i].Name).GetDeletionTimestamp() != nil
 			})
 		}
 		time.Sleep(300 * time.Millisecond) // there is no event for nothing happening
 		for i := range pods.Items {
-			e.release(&pods.Items[i])
+			e.unblock(&pods.Items[i])
 		}
 	}
 }
 
-// references counts the children that belong to a stack; what it remembers does not count.
-func (e *ending) references(s watcher.State) int {
+// countOwnerReferences counts the children that belong to a stack; what it remembers does not count.
+func (e *deletionCase) countOwnerReferences(s watcher.State) int {
 	n := 0
-	for _, kind := range familyKinds {
+	for _, kind := range ownedResources {
 		for _, obj := range s.Live(kind) {
 			ref := metav1.GetControllerOfNoCopy(obj)
 			if obj.GetNamespace() == e.NS && kind.Resource != "controllerrevisions" && ref != nil && ref.Kind == "AppStack" {
@@ -382,10 +382,10 @@ func (e *ending) references(s watcher.State) int {
 	return n
 }
 
-// reasons are all that Ready ever gave.
-func (e *ending) reasons() []string {
+// readyReasons are all that Ready ever gave.
+func (e *deletionCase) readyReasons() []string {
 	var out []string
-	for _, event := range e.eye.History(stackKind, e.NS+"/shop") {
+	for _, event := range e.watcher.History(stackResource, e.NS+"/shop") {
 		conditions, _, _ := unstructured.NestedSlice(event.Object.Object, "status", "conditions")
 		for _, c := range conditions {
 			if c := c.(map[string]any); c["type"] == "Ready" {

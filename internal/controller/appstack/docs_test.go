@@ -12,18 +12,18 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/markdown"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
-	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 )
 
-// play lets the tag of an image say what becomes of its pods; the jobs of the documentation
+// behaviorOf lets the tag of an image say what becomes of its pods; the jobs of the documentation
 // do what they are for.
-func play(pod *corev1.Pod) podsim.Behavior {
+func behaviorOf(pod *corev1.Pod) podsim.Behavior {
 	if pod.Spec.RestartPolicy == corev1.RestartPolicyNever && strings.HasPrefix(pod.Spec.Containers[0].Image, "example.com/") {
 		return podsim.Succeeded()
 	}
-	return stage.ByTag(behaviors)(pod)
+	return harness.BehaviorByTag(behaviors)(pod)
 }
 
 func init() {
@@ -32,21 +32,21 @@ func init() {
 		panic("there is no documentation for users")
 	}
 	for _, page := range append(pages, "../../../README.md") {
-		if !slices.Contains(withoutExamples, filepath.Base(page)) {
-			stories["docs: "+filepath.Base(page)] = func(w *world) { w.follows(page) }
+		if !slices.Contains(pagesWithoutExamples, filepath.Base(page)) {
+			stories["docs: "+filepath.Base(page)] = func(w *world) { w.applyExamples(page) }
 		}
 	}
 }
 
-// withoutExamples are the pages that are about commands, not about objects.
-var withoutExamples = []string{"causes.md", "center.md", "plan.md", "plugin.md", "why.md"}
+// pagesWithoutExamples are the pages that are about commands, not about objects.
+var pagesWithoutExamples = []string{"causes.md", "center.md", "plan.md", "plugin.md", "why.md"}
 
-// follows applies every example of a page as it is, in order; each application becomes
+// applyExamples applies every example of a page as it is, in order; each application becomes
 // ready, or says what the cluster lacks.
-func (w *world) follows(page string) {
-	read, err := markdown.Read(page)
+func (w *world) applyExamples(page string) {
+	parsed, err := markdown.Read(page)
 	w.Expect(err).NotTo(HaveOccurred())
-	examples := slices.DeleteFunc(read.Blocks, func(b markdown.Block) bool { return b.Info != "yaml" })
+	examples := slices.DeleteFunc(parsed.Blocks, func(b markdown.Block) bool { return b.Info != "yaml" })
 	w.Expect(examples).NotTo(BeEmpty(), "%s shows nothing", page)
 	for _, e := range examples {
 		for text := range strings.SplitSeq(e.Text, "\n---\n") {
@@ -57,17 +57,17 @@ func (w *world) follows(page string) {
 			w.Expect(w.Create(w.Context(), obj, strict)).To(Succeed(), text)
 			switch obj.GetKind() {
 			case "AppStack":
-				w.BecomesReady(&appsapi.AppStack{ObjectMeta: w.meta(obj.GetName())})
+				w.WaitReady(&appsapi.AppStack{ObjectMeta: w.objectMeta(obj.GetName())})
 			case "CloudManager":
-				w.BecomesReady(&appsapi.CloudManager{ObjectMeta: w.meta(obj.GetName())})
+				w.WaitReady(&appsapi.CloudManager{ObjectMeta: w.objectMeta(obj.GetName())})
 			case "AppService":
-				app := &appsapi.AppService{ObjectMeta: w.meta(obj.GetName())}
+				app := &appsapi.AppService{ObjectMeta: w.objectMeta(obj.GetName())}
 				if _, gateway, _ := unstructured.NestedMap(obj.Object, "spec", "expose", "gatewayRef"); gateway {
 					// There is no Gateway here; a story of AppService has one.
 					w.Eventually(func() string { return w.Condition(app, "Ready") }, "60s").Should(ContainSubstring("install the Gateway API"))
 					continue
 				}
-				w.BecomesReady(app)
+				w.WaitReady(app)
 			}
 		}
 	}

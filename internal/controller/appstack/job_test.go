@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
-	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
@@ -27,8 +27,8 @@ var (
 	serviceResource    = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 )
 
-// migrating is a stack with a job that api waits for.
-const migrating = `
+// jobSpec is a stack with a job that api waits for.
+const jobSpec = `
 components:
 - {name: api, dependsOn: [migrate], service: {image: "shop/api:1"}}
 - {name: migrate, job: {image: "shop/migrate:%s", backoffLimit: 0}}
@@ -39,29 +39,29 @@ func init() {
 	behaviors["busy"] = podsim.Succeeded().After(2 * time.Second)
 	behaviors["runs"] = podsim.Ready() // for ever, as if it hung
 
-	stories["job: runs before its dependents"] = runsFirst
-	stories["job: one that fails stops its dependents"] = failingJob
-	stories["job: runs once for each spec"] = oncePerSpec
-	stories["job: deleted by hand"] = deletedByHand
-	stories["job: those of forgotten specs go"] = forgottenJobs
-	stories["job: on a schedule"] = onSchedule
-	stories["job: superseded while it runs"] = supersededRunning
-	stories["job: superseded before it starts"] = supersededStuck
-	stories["job: a schedule that is none"] = noSchedule
-	stories["job: stripped of what makes it ours"] = strippedJob
+	stories["job: runs before its dependents"] = jobRunsBeforeDependents
+	stories["job: one that fails stops its dependents"] = failedJobBlocksDependents
+	stories["job: runs once for each spec"] = jobRunsOncePerSpec
+	stories["job: deleted by hand"] = deletedJobRunsAgain
+	stories["job: those of forgotten specs go"] = jobsOfPrunedRevisions
+	stories["job: on a schedule"] = scheduledJob
+	stories["job: superseded while it runs"] = supersededRunningJob
+	stories["job: superseded before it starts"] = supersededPendingJob
+	stories["job: a schedule that is none"] = invalidSchedule
+	stories["job: stripped of what makes it ours"] = jobMetadataIsRepaired
 }
 
-// watches sees every state of these resources from now on.
-func (w *world) watches(resources ...schema.GroupVersionResource) *watcher.Watcher {
+// startWatcher sees every state of these resources from now on.
+func (w *world) startWatcher(resources ...schema.GroupVersionResource) *watcher.Watcher {
 	w.Helper()
-	eye, err := watcher.Start(w.Context(), w.Plane.Config, resources...)
+	observer, err := watcher.Start(w.Context(), w.Plane.Config, resources...)
 	w.Expect(err).NotTo(HaveOccurred())
-	w.Cleanup(eye.Stop)
-	return eye
+	w.Cleanup(observer.Stop)
+	return observer
 }
 
-// uids are those of the Jobs of a component, in order.
-func (w *world) uids(component string) []types.UID {
+// jobUIDs are those of the Jobs of a component, in order.
+func (w *world) jobUIDs(component string) []types.UID {
 	var out []types.UID
 	for _, j := range w.jobs(component) {
 		out = append(out, j.UID)
@@ -70,14 +70,14 @@ func (w *world) uids(component string) []types.UID {
 	return out
 }
 
-// setJob changes the image of the job migrate.
-func (w *world) setJob(image string) {
+// setJobImage changes the image of the job migrate.
+func (w *world) setJobImage(image string) {
 	w.Helper()
 	w.editComponent("migrate", func(c *appsapi.Component) { c.Job.Image = image })
 }
 
-// runningJob is the Job of the spec as it is now.
-func (w *world) runningJob() string {
+// currentJobName is the Job of the spec as it is now.
+func (w *world) currentJobName() string {
 	w.Helper()
 	for _, c := range w.stack().Status.Components {
 		if c.Name == "migrate" {
@@ -87,40 +87,40 @@ func (w *world) runningJob() string {
 	return ""
 }
 
-func isJobDone(j *batchv1.Job) bool {
+func isJobComplete(j *batchv1.Job) bool {
 	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue
 	})
 }
 
-func runsFirst(w *world) {
-	eye := w.watches(jobResource, deploymentResource)
-	w.create(fmt.Sprintf(migrating, "busy"))
+func jobRunsBeforeDependents(w *world) {
+	observer := w.startWatcher(jobResource, deploymentResource)
+	w.create(fmt.Sprintf(jobSpec, "busy"))
 	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(MatchRegexp(
 		`^False/WaitingForDependency: Component "api" waits for "migrate": Job ` + w.NS + `/shop-migrate-[0-9a-f]{10} waits for its pods to end$`))
 	w.Expect(w.deployment("shop-api")).To(BeNil())
-	w.becomesReady()
+	w.waitReady()
 	job := w.jobs("migrate")[0]
-	w.Expect(isJobDone(&job)).To(BeTrue())
-	seen := eye.State()
-	done := seen.History(jobResource, w.NS+"/"+job.Name)
-	made := seen.History(deploymentResource, w.NS+"/shop-api")
+	w.Expect(isJobComplete(&job)).To(BeTrue())
+	state := observer.State()
+	done := state.History(jobResource, w.NS+"/"+job.Name)
+	created := state.History(deploymentResource, w.NS+"/shop-api")
 	w.Expect(done).NotTo(BeEmpty())
-	w.Expect(made).NotTo(BeEmpty())
-	w.Expect(number(w, made[0].ResourceVersion)).To(BeNumerically(">=", number(w, job.ResourceVersion)), "api was created before its job was done")
+	w.Expect(created).NotTo(BeEmpty())
+	w.Expect(parseVersion(w, created[0].ResourceVersion)).To(BeNumerically(">=", parseVersion(w, job.ResourceVersion)), "api was created before its job was done")
 	w.Expect(job.Labels).To(HaveKeyWithValue("app.kubernetes.io/component", "migrate"))
-	w.settles()
+	w.expectSteadyState()
 }
 
-func number(w *world, version string) int64 {
+func parseVersion(w *world, version string) int64 {
 	w.Helper()
 	n, err := strconv.ParseInt(version, 10, 64)
 	w.Expect(err).NotTo(HaveOccurred())
 	return n
 }
 
-func failingJob(w *world) {
-	w.create(fmt.Sprintf(migrating, "fail"))
+func failedJobBlocksDependents(w *world) {
+	w.create(fmt.Sprintf(jobSpec, "fail"))
 	w.Eventually(w.condition("Stalled"), "60s", "20ms").Should(HavePrefix("True/ComponentDegraded: "))
 	failed := w.jobs("migrate")[0].Name
 	w.Expect(w.condition("Ready")()).To(Equal(fmt.Sprintf(
@@ -128,177 +128,177 @@ func failingJob(w *world) {
 	w.Expect(w.condition("Reconciling")()).To(Equal("none"))
 	w.Expect(w.condition("Applied")()).To(HavePrefix("True/"))
 	w.Expect(w.deployment("shop-api")).To(BeNil())
-	w.Eventually(w.healthy, "60s", "50ms").Should(Equal([]string{"lone"}))
-	w.FallsSilent("shop")
-	calls := w.Calls(func() { time.Sleep(time.Second) })
-	w.Expect(len(deeds(calls))).To(BeZero(), "%s", calls.Count())
+	w.Eventually(w.healthyComponents, "60s", "50ms").Should(Equal([]string{"lone"}))
+	w.WaitIdle("shop")
+	calls := w.OperatorRequests(func() { time.Sleep(time.Second) })
+	w.Expect(len(withoutEvents(calls))).To(BeZero(), "%s", calls.Count())
 
-	w.setJob("shop/migrate:done")
-	w.becomesReady()
+	w.setJobImage("shop/migrate:done")
+	w.waitReady()
 	w.Expect(w.condition("Stalled")()).To(Equal("none"))
-	w.Expect(w.runningJob()).NotTo(Equal(failed))
+	w.Expect(w.currentJobName()).NotTo(Equal(failed))
 	w.Expect(w.deployment("shop-api")).NotTo(BeNil())
-	w.settles()
+	w.expectSteadyState()
 
 	// The failed one is remembered as failed; deleting it runs it again.
-	w.setJob("shop/migrate:fail")
+	w.setJobImage("shop/migrate:fail")
 	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HavePrefix(fmt.Sprintf(`False/ComponentDegraded: Component "migrate": Job %s/%s failed`, w.NS, failed)))
 	w.Expect(w.jobs("migrate")).To(HaveLen(2))
 	w.Expect(w.deployment("shop-api").Status.AvailableReplicas).To(BeEquivalentTo(1), "what runs keeps running")
-	w.setJob("shop/migrate:done")
-	w.becomesReady()
-	w.settles()
+	w.setJobImage("shop/migrate:done")
+	w.waitReady()
+	w.expectSteadyState()
 }
 
-// oncePerSpec changes everything else, and goes back and forth.
-func oncePerSpec(w *world) {
-	w.create(fmt.Sprintf(migrating, "done"))
-	w.becomesReady()
-	first := w.uids("migrate")
+// jobRunsOncePerSpec changes everything else, and goes back and forth.
+func jobRunsOncePerSpec(w *world) {
+	w.create(fmt.Sprintf(jobSpec, "done"))
+	w.waitReady()
+	first := w.jobUIDs("migrate")
 	w.editComponent("lone", func(c *appsapi.Component) { c.Service.Image = "shop/lone:2" })
 	w.editComponent("api", func(c *appsapi.Component) { c.Service.Image, c.DependsOn = "shop/api:2", []string{"lone", "migrate"} })
 	w.editComponent("migrate", func(c *appsapi.Component) { c.DependsOn = []string{"lone"} })
-	w.becomesReady()
-	w.Expect(w.uids("migrate")).To(Equal(first), "the job ran again for a change of others")
+	w.waitReady()
+	w.Expect(w.jobUIDs("migrate")).To(Equal(first), "the job ran again for a change of others")
 
-	w.setJob("shop/migrate:2")
-	w.becomesReady()
-	both := w.uids("migrate")
+	w.setJobImage("shop/migrate:2")
+	w.waitReady()
+	both := w.jobUIDs("migrate")
 	w.Expect(both).To(HaveLen(2))
-	calls := w.Calls(func() {
-		w.setJob("shop/migrate:done")
-		w.becomesReady()
-		w.FallsSilent("shop")
+	calls := w.OperatorRequests(func() {
+		w.setJobImage("shop/migrate:done")
+		w.waitReady()
+		w.WaitIdle("shop")
 	})
-	w.Expect(w.uids("migrate")).To(Equal(both), "the job ran again although it has run with this spec")
-	w.Expect(written(calls, "jobs.batch")).To(BeEmpty(), "%s", calls.Count())
+	w.Expect(w.jobUIDs("migrate")).To(Equal(both), "the job ran again although it has run with this spec")
+	w.Expect(writtenNames(calls, "jobs.batch")).To(BeEmpty(), "%s", calls.Count())
 
 	all := w.stack().Spec.Components
-	w.edit(func(s *appsapi.AppStackSpec) {
+	w.editSpec(func(s *appsapi.AppStackSpec) {
 		s.Components = append(s.Components[:1], s.Components[2])
 		s.Components[0].DependsOn = nil
 	})
-	w.becomesReady()
-	w.Expect(w.uids("migrate")).To(Equal(both), "what it did is remembered while a spec with it is")
-	w.edit(func(s *appsapi.AppStackSpec) { s.Components = all })
-	w.becomesReady()
-	w.Expect(w.uids("migrate")).To(Equal(both))
-	w.settles()
+	w.waitReady()
+	w.Expect(w.jobUIDs("migrate")).To(Equal(both), "what it did is remembered while a spec with it is")
+	w.editSpec(func(s *appsapi.AppStackSpec) { s.Components = all })
+	w.waitReady()
+	w.Expect(w.jobUIDs("migrate")).To(Equal(both))
+	w.expectSteadyState()
 }
 
-func deletedByHand(w *world) {
-	w.create(fmt.Sprintf(migrating, "done"))
-	w.becomesReady()
+func deletedJobRunsAgain(w *world) {
+	w.create(fmt.Sprintf(jobSpec, "done"))
+	w.waitReady()
 	first := w.jobs("migrate")[0]
-	w.setJob("shop/migrate:2")
-	w.becomesReady()
-	w.FallsSilent("shop")
-	calls := w.Calls(func() {
+	w.setJobImage("shop/migrate:2")
+	w.waitReady()
+	w.WaitIdle("shop")
+	calls := w.OperatorRequests(func() {
 		w.Expect(w.Delete(w.Context(), &first, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 		time.Sleep(time.Second)
 	})
-	w.Expect(len(deeds(calls))).To(BeZero(), "a job of another spec ran, or was missed:\n%s", calls.Count())
+	w.Expect(len(withoutEvents(calls))).To(BeZero(), "a job of another spec ran, or was missed:\n%s", calls.Count())
 
 	second := w.jobs("migrate")[0]
-	calls = w.Calls(func() {
+	calls = w.OperatorRequests(func() {
 		w.Expect(w.Delete(w.Context(), &second, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 		w.Eventually(func() bool {
 			jobs := w.jobs("migrate")
-			return len(jobs) == 1 && jobs[0].Name == second.Name && jobs[0].UID != second.UID && isJobDone(&jobs[0])
+			return len(jobs) == 1 && jobs[0].Name == second.Name && jobs[0].UID != second.UID && isJobComplete(&jobs[0])
 		}, "60s", "20ms").Should(BeTrue())
-		w.becomesReady()
-		w.FallsSilent("shop")
+		w.waitReady()
+		w.WaitIdle("shop")
 	})
-	w.Expect(written(calls, "jobs.batch")).To(Equal([]string{second.Name}), "%s", calls.Count())
-	w.Expect(written(calls, "deployments.apps")).To(BeEmpty(), "%s", calls.Count())
-	w.settles()
+	w.Expect(writtenNames(calls, "jobs.batch")).To(Equal([]string{second.Name}), "%s", calls.Count())
+	w.Expect(writtenNames(calls, "deployments.apps")).To(BeEmpty(), "%s", calls.Count())
+	w.expectSteadyState()
 }
 
-func forgottenJobs(w *world) {
-	w.create("revisionHistoryLimit: 2" + fmt.Sprintf(migrating, "done"))
-	w.becomesReady()
-	names := []string{w.runningJob()}
+func jobsOfPrunedRevisions(w *world) {
+	w.create("revisionHistoryLimit: 2" + fmt.Sprintf(jobSpec, "done"))
+	w.waitReady()
+	names := []string{w.currentJobName()}
 	for i := 2; i <= 4; i++ {
-		w.setJob(fmt.Sprintf("shop/migrate:%d", i))
-		w.becomesReady()
-		names = append(names, w.runningJob())
+		w.setJobImage(fmt.Sprintf("shop/migrate:%d", i))
+		w.waitReady()
+		names = append(names, w.currentJobName())
 	}
-	left := func() []string {
+	jobNames := func() []string {
 		var out []string
 		for _, j := range w.jobs("migrate") {
 			out = append(out, j.Name)
 		}
 		return out
 	}
-	w.Eventually(left, "60s", "50ms").Should(ConsistOf(names[2:]))
+	w.Eventually(jobNames, "60s", "50ms").Should(ConsistOf(names[2:]))
 	w.Eventually(func() []string { return w.Events("AppStack", "shop") }, "60s", "50ms").Should(ContainElement("ComponentPruned"))
-	w.settles()
-	w.Expect(left()).To(ConsistOf(names[2:]))
+	w.expectSteadyState()
+	w.Expect(jobNames()).To(ConsistOf(names[2:]))
 }
 
-func onSchedule(w *world) {
+func scheduledJob(w *world) {
 	w.create(`
 components:
 - {name: api, dependsOn: [migrate], service: {image: "shop/api:1"}}
 - {name: migrate, job: {image: "shop/migrate:done", schedule: "0 3 * * *"}}
 `)
-	w.becomesReady()
+	w.waitReady()
 	cron := func() *batchv1.CronJob {
-		return stage.Find(w.World, &batchv1.CronJob{ObjectMeta: w.meta("shop-migrate")})
+		return harness.Find(w.World, &batchv1.CronJob{ObjectMeta: w.objectMeta("shop-migrate")})
 	}
 	w.Expect(cron().Spec.Schedule).To(Equal("0 3 * * *"))
 	w.Expect(w.jobs("migrate")).To(BeEmpty())
 	w.Expect(w.deployment("shop-api")).NotTo(BeNil())
-	w.settles()
+	w.expectSteadyState()
 
 	uid := cron().UID
 	w.editComponent("migrate", func(c *appsapi.Component) { c.Job.Schedule, c.Job.Image = "0 4 * * *", "shop/migrate:2" })
-	w.becomesReady()
+	w.waitReady()
 	w.Expect(cron().UID).To(Equal(uid))
 	w.Expect(cron().Spec.Schedule).To(Equal("0 4 * * *"))
 	w.Expect(cron().Spec.JobTemplate.Spec.Template.Spec.Containers[0].Image).To(Equal("shop/migrate:2"))
 
 	w.editComponent("migrate", func(c *appsapi.Component) { c.Job.Schedule = "" })
 	w.Eventually(func() bool { return cron() == nil }, "60s", "50ms").Should(BeTrue())
-	w.becomesReady()
+	w.waitReady()
 	w.Expect(w.jobs("migrate")).To(HaveLen(1))
 	w.Expect(w.Events("AppStack", "shop")).To(ContainElement("ComponentPruned"))
-	w.settles()
+	w.expectSteadyState()
 
 	w.editComponent("migrate", func(c *appsapi.Component) { c.Job.Schedule = "@daily" })
 	w.Eventually(func() bool { return cron() != nil }, "60s", "50ms").Should(BeTrue())
-	w.becomesReady()
+	w.waitReady()
 	w.Expect(w.jobs("migrate")).To(HaveLen(1), "what it did is remembered")
-	w.settles()
+	w.expectSteadyState()
 }
 
-// supersededRunning changes a job whose pod is at work and takes its time to end: two runs
+// supersededRunningJob changes a job whose pod is at work and takes its time to end: two runs
 // at once are nobody's wish.
-func supersededRunning(w *world) {
-	eye := w.watches(jobResource)
-	w.create(fmt.Sprintf(migrating, "runs"))
+func supersededRunningJob(w *world) {
+	observer := w.startWatcher(jobResource)
+	w.create(fmt.Sprintf(jobSpec, "runs"))
 	w.Eventually(func() bool {
 		jobs := w.jobs("migrate")
 		return len(jobs) == 1 && jobs[0].Status.Ready != nil && *jobs[0].Status.Ready == 1
 	}, "60s", "20ms").Should(BeTrue())
 	old := w.jobs("migrate")[0]
 	pod := w.podOf(&old)
-	w.holds(pod)
+	w.addFinalizer(pod)
 
-	w.setJob("shop/migrate:done")
+	w.setJobImage("shop/migrate:done")
 	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(Equal(fmt.Sprintf(
 		`False/WaitingForDependency: Component "api" waits for "migrate": its run before, Job %s, has to end first`, old.Name)))
 	time.Sleep(1500 * time.Millisecond) // its pod ends, and is not gone
 	w.Expect(w.jobs("migrate")).To(HaveLen(1), "a second run began before the first had ended")
-	w.releases(pod)
-	w.becomesReady()
+	w.removeFinalizer(pod)
+	w.waitReady()
 
-	seen := eye.State()
-	gone := seen.History(jobResource, w.NS+"/"+old.Name)
-	made := seen.History(jobResource, w.NS+"/"+w.runningJob())
+	state := observer.State()
+	gone := state.History(jobResource, w.NS+"/"+old.Name)
+	created := state.History(jobResource, w.NS+"/"+w.currentJobName())
 	w.Expect(gone[len(gone)-1].Type).To(Equal(watch.Deleted))
-	w.Expect(number(w, made[0].ResourceVersion)).To(BeNumerically(">", number(w, gone[len(gone)-1].ResourceVersion)))
-	w.settles()
+	w.Expect(parseVersion(w, created[0].ResourceVersion)).To(BeNumerically(">", parseVersion(w, gone[len(gone)-1].ResourceVersion)))
+	w.expectSteadyState()
 }
 
 // podOf is the only pod of a Job.
@@ -312,69 +312,69 @@ func (w *world) podOf(job *batchv1.Job) *corev1.Pod {
 
 const foreignFinalizer = "example.com/held"
 
-// holds keeps an object from going.
-func (w *world) holds(obj client.Object) {
+// addFinalizer keeps an object from going.
+func (w *world) addFinalizer(obj client.Object) {
 	w.Helper()
-	stage.Edit(w.World, obj, func(o client.Object) { o.SetFinalizers(append(o.GetFinalizers(), foreignFinalizer)) })
+	harness.Edit(w.World, obj, func(o client.Object) { o.SetFinalizers(append(o.GetFinalizers(), foreignFinalizer)) })
 }
 
-func (w *world) releases(obj client.Object) {
+func (w *world) removeFinalizer(obj client.Object) {
 	w.Helper()
-	stage.Edit(w.World, obj, func(o client.Object) {
+	harness.Edit(w.World, obj, func(o client.Object) {
 		o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == foreignFinalizer }))
 	})
 }
 
-// supersededStuck corrects a job whose image does not exist: nobody waits for its grace
+// supersededPendingJob corrects a job whose image does not exist: nobody waits for its grace
 // period.
-func supersededStuck(w *world) {
-	eye := w.watches(jobResource)
-	w.create(fmt.Sprintf(migrating, "missing"))
+func supersededPendingJob(w *world) {
+	observer := w.startWatcher(jobResource)
+	w.create(fmt.Sprintf(jobSpec, "missing"))
 	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(HavePrefix(`False/ComponentDegraded: Component "migrate": `))
 	old := w.jobs("migrate")[0]
 	edited := time.Now()
-	w.setJob("shop/migrate:done")
-	w.becomesReady()
-	w.Expect(w.uids("migrate")).To(HaveLen(1))
-	w.Expect(w.uids("migrate")).NotTo(ContainElement(old.UID))
-	gone := last(w, eye.History(jobResource, w.NS+"/"+old.Name)).Seen
-	made := eye.History(jobResource, w.NS+"/"+w.runningJob())[0].Seen
-	w.Logf("gone after %s, replaced after %s", gone.Sub(edited), made.Sub(edited))
-	w.Expect(gone.Sub(edited)).To(BeNumerically("<", 25*time.Second))
-	w.Expect(made.Sub(gone)).To(BeNumerically("<", 5*time.Second))
-	w.settles()
+	w.setJobImage("shop/migrate:done")
+	w.waitReady()
+	w.Expect(w.jobUIDs("migrate")).To(HaveLen(1))
+	w.Expect(w.jobUIDs("migrate")).NotTo(ContainElement(old.UID))
+	deletedAt := lastEvent(w, observer.History(jobResource, w.NS+"/"+old.Name)).ObservedAt
+	createdAt := observer.History(jobResource, w.NS+"/"+w.currentJobName())[0].ObservedAt
+	w.Logf("gone after %s, replaced after %s", deletedAt.Sub(edited), createdAt.Sub(edited))
+	w.Expect(deletedAt.Sub(edited)).To(BeNumerically("<", 25*time.Second))
+	w.Expect(createdAt.Sub(deletedAt)).To(BeNumerically("<", 5*time.Second))
+	w.expectSteadyState()
 }
 
-// strippedJob takes from a finished Job what makes it ours: it gets it back, and does not
+// jobMetadataIsRepaired takes from a finished Job what makes it ours: it gets it back, and does not
 // run again.
-func strippedJob(w *world) {
-	app := w.create(fmt.Sprintf(migrating, "done"))
-	w.becomesReady()
+func jobMetadataIsRepaired(w *world) {
+	app := w.create(fmt.Sprintf(jobSpec, "done"))
+	w.waitReady()
 	job := w.jobs("migrate")[0]
-	unowned := func(j *batchv1.Job) { j.OwnerReferences = nil }
-	hidden := func(j *batchv1.Job) { delete(j.Labels, "app.kubernetes.io/managed-by") }
-	for _, harm := range []func(*batchv1.Job){unowned, hidden, func(j *batchv1.Job) { unowned(j); hidden(j) }} {
-		w.FallsSilent("shop")
-		calls := w.Calls(func() {
-			stage.Edit(w.World, job.DeepCopy(), harm)
+	removeOwner := func(j *batchv1.Job) { j.OwnerReferences = nil }
+	removeManagedBy := func(j *batchv1.Job) { delete(j.Labels, "app.kubernetes.io/managed-by") }
+	for _, mutate := range []func(*batchv1.Job){removeOwner, removeManagedBy, func(j *batchv1.Job) { removeOwner(j); removeManagedBy(j) }} {
+		w.WaitIdle("shop")
+		calls := w.OperatorRequests(func() {
+			harness.Edit(w.World, job.DeepCopy(), mutate)
 			w.Eventually(func() map[string]string {
-				now := stage.Find(w.World, &batchv1.Job{ObjectMeta: w.meta(job.Name)})
+				now := harness.Find(w.World, &batchv1.Job{ObjectMeta: w.objectMeta(job.Name)})
 				if !metav1.IsControlledBy(now, app) {
 					return nil
 				}
 				return now.Labels
 			}, "60s", "50ms").Should(Equal(job.Labels))
-			w.becomesReady()
-			w.FallsSilent("shop")
+			w.waitReady()
+			w.WaitIdle("shop")
 		})
-		w.Expect(w.uids("migrate")).To(Equal([]types.UID{job.UID}))
-		w.Expect(written(calls, "jobs.batch")).To(HaveLen(1), "%s", calls.Count())
-		w.Expect(deleted(calls)).To(BeEmpty())
+		w.Expect(w.jobUIDs("migrate")).To(Equal([]types.UID{job.UID}))
+		w.Expect(writtenNames(calls, "jobs.batch")).To(HaveLen(1), "%s", calls.Count())
+		w.Expect(deletedObjects(calls)).To(BeEmpty())
 	}
-	w.settles()
+	w.expectSteadyState()
 }
 
-func noSchedule(w *world) {
+func invalidSchedule(w *world) {
 	w.create(`
 components:
 - {name: api, dependsOn: [report], service: {image: "shop/api:1"}}
@@ -385,6 +385,6 @@ components:
 	w.Expect(w.condition("Stalled")()).To(HavePrefix(`True/InvalidSpec: Component "report"`))
 	w.Expect(w.deployment("shop-api")).To(BeNil(), "nothing is written of a spec that can never work")
 	w.editComponent("report", func(c *appsapi.Component) { c.Job.Schedule = "59 3 * * *" })
-	w.becomesReady()
-	w.settles()
+	w.waitReady()
+	w.expectSteadyState()
 }

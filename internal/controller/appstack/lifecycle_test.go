@@ -18,16 +18,16 @@ components:
 func init() {
 	stories["comes up, is edited, settles"] = func(w *world) {
 		w.create(shop)
-		w.becomesReady()
-		w.settles()
+		w.waitReady()
+		w.expectSteadyState()
 		s := w.stack().Status
 		w.Expect(s.ComponentsReady).To(Equal("4/4"))
 		w.Expect(s.CurrentRevision).To(Equal("1"))
 		w.Expect(s.HealthyRevision).To(Equal("1"))
 		w.Expect(w.jobs("migrate")).To(HaveLen(1))
 		w.editComponent("api", func(c *appsapi.Component) { c.Service.Image = "shop/api:2" })
-		w.becomesReady()
-		w.settles()
+		w.waitReady()
+		w.expectSteadyState()
 		s = w.stack().Status
 		w.Expect(s.CurrentRevision).To(Equal("2"))
 		w.Expect(s.HealthyRevision).To(Equal("2"))

@@ -20,75 +20,75 @@ import (
 
 var orderSeed = flag.Uint64("seed", 0, "play the random stacks of this seed again")
 
-// orderLong asks for all random stacks: HOLDFAST_LONG=1 go test ./internal/controller/appstack.
-var orderLong = os.Getenv("HOLDFAST_LONG") != ""
+// longRun asks for all random stacks: HOLDFAST_LONG=1 go test ./internal/controller/appstack.
+var longRun = os.Getenv("HOLDFAST_LONG") != ""
 
-// chance makes random stacks. The same seed makes the same ones.
-type chance struct{ *rand.Rand }
+// rng makes random stacks. The same seed makes the same ones.
+type rng struct{ *rand.Rand }
 
-func newChance(t *testing.T) chance {
+func newRNG(t *testing.T) rng {
 	t.Helper()
 	seed := *orderSeed
 	if seed == 0 {
 		seed = rand.Uint64N(1e6) + 1
 	}
 	t.Logf("seed %d: go test ./internal/controller/appstack -run %s -seed %d", seed, t.Name(), seed)
-	return chance{rand.New(rand.NewPCG(seed, 0))}
+	return rng{rand.New(rand.NewPCG(seed, 0))}
 }
 
-// one says yes once in n times.
-func (r chance) one(n int) bool { return r.IntN(n) == 0 }
+// oneIn says yes once in n times.
+func (r rng) oneIn(n int) bool { return r.IntN(n) == 0 }
 
-// image is one whose pods are ready at once, or each after a time of its own, up to half a
+// randomImage is one whose pods are ready at once, or each after a time of its own, up to half a
 // second.
-func (r chance) image(component string, version int) string {
-	if r.one(2) {
+func (r rng) randomImage(component string, version int) string {
+	if r.oneIn(2) {
 		return fmt.Sprintf("shop/%s:%d", component, version)
 	}
 	return fmt.Sprintf("shop/%s:%d-%d", component, version, 50+r.IntN(450))
 }
 
-// stack has n components in an order that tells nothing: what depends on what is random,
+// randomStack has n components in an order that tells nothing: what depends on what is random,
 // but for circles.
-func (r chance) stack(n int) appsapi.AppStackSpec {
-	var made []appsapi.Component
+func (r rng) randomStack(n int) appsapi.AppStackSpec {
+	var components []appsapi.Component
 	for i := range n {
 		c := appsapi.Component{Name: fmt.Sprintf("c%d", i)}
-		if r.one(4) {
+		if r.oneIn(4) {
 			c.Job = &appsapi.JobComponent{BackoffLimit: new(int32(0))}
-			c.Job.Image = r.image(c.Name, 1)
+			c.Job.Image = r.randomImage(c.Name, 1)
 		} else {
 			c.Service = &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{Replicas: new(int32(1 + r.IntN(3)))}}
-			c.Service.Image = r.image(c.Name, 1)
-			if r.one(2) {
+			c.Service.Image = r.randomImage(c.Name, 1)
+			if r.oneIn(2) {
 				c.Service.Ports = []appsapi.Port{{Port: 80, TargetPort: 8080}}
 			}
 		}
 		for _, j := range r.Perm(i)[:min(i, r.IntN(4))] {
-			r.connect(&c, &made[j])
+			r.addDependency(&c, &components[j])
 		}
-		made = append(made, c)
+		components = append(components, c)
 	}
-	r.Shuffle(n, func(i, j int) { made[i], made[j] = made[j], made[i] })
-	return appsapi.AppStackSpec{Components: made}
+	r.Shuffle(n, func(i, j int) { components[i], components[j] = components[j], components[i] })
+	return appsapi.AppStackSpec{Components: components}
 }
 
-// connect makes a component depend on another one, by a binding where that is possible.
-func (r chance) connect(c, to *appsapi.Component) {
-	if to.Service != nil && len(to.Service.Ports) > 0 && r.one(2) {
+// addDependency makes a component depend on another one, by a binding where that is possible.
+func (r rng) addDependency(c, to *appsapi.Component) {
+	if to.Service != nil && len(to.Service.Ports) > 0 && r.oneIn(2) {
 		c.Bindings = append(c.Bindings, appsapi.Binding{Component: to.Name})
 		return
 	}
 	c.DependsOn = append(c.DependsOn, to.Name)
 }
 
-// upgrade changes the images of some components, at least of one.
-func (r chance) upgrade(spec appsapi.AppStackSpec) appsapi.AppStackSpec {
+// randomUpgrade changes the images of some components, at least of one.
+func (r rng) randomUpgrade(spec appsapi.AppStackSpec) appsapi.AppStackSpec {
 	spec = *spec.DeepCopy()
-	sure := r.IntN(len(spec.Components))
+	always := r.IntN(len(spec.Components))
 	for i := range spec.Components {
-		if c := &spec.Components[i]; i == sure || r.one(2) {
-			setImage(c, r.image(c.Name, 2))
+		if c := &spec.Components[i]; i == always || r.oneIn(2) {
+			setImage(c, r.randomImage(c.Name, 2))
 		}
 	}
 	return spec
@@ -109,13 +109,13 @@ func setImage(c *appsapi.Component, image string) {
 	c.Service.Image = image
 }
 
-// needsOf are the components that one waits for.
-func needsOf(c *appsapi.Component) []string {
-	needs := slices.Clone(c.DependsOn)
+// dependenciesOf are the components that one waits for.
+func dependenciesOf(c *appsapi.Component) []string {
+	dependencies := slices.Clone(c.DependsOn)
 	for _, b := range c.Bindings {
-		needs = append(needs, b.Component)
+		dependencies = append(dependencies, b.Component)
 	}
-	return needs
+	return dependencies
 }
 
 func componentOf(spec *appsapi.AppStackSpec, name string) *appsapi.Component {
@@ -126,26 +126,26 @@ func componentOf(spec *appsapi.AppStackSpec, name string) *appsapi.Component {
 	return &spec.Components[i]
 }
 
-// playTag does what the tag of the image of our container says: "2" is ready at once,
+// behaviorByImageTag does what the tag of the image of our container says: "2" is ready at once,
 // "2-300" within 300 ms, "2-never" never.
-func playTag(pod *corev1.Pod) podsim.Behavior {
+func behaviorByImageTag(pod *corev1.Pod) podsim.Behavior {
 	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "app" })
 	if i < 0 {
 		return podsim.Behavior{}
 	}
 	_, tag, _ := strings.Cut(pod.Spec.Containers[i].Image, ":")
-	_, how, _ := strings.Cut(tag, "-")
-	if b, ok := behaviors[how]; ok {
+	_, variant, _ := strings.Cut(tag, "-")
+	if b, ok := behaviors[variant]; ok {
 		return b
 	}
-	var takes time.Duration
-	if most, err := strconv.Atoi(how); err == nil {
+	var delay time.Duration
+	if maxDelay, err := strconv.Atoi(variant); err == nil {
 		h := fnv.New32a()
 		_, _ = h.Write([]byte(pod.UID)) // memory takes everything
-		takes = time.Duration(50+int(h.Sum32())%max(1, most-50)) * time.Millisecond
+		delay = time.Duration(50+int(h.Sum32())%max(1, maxDelay-50)) * time.Millisecond
 	}
 	if pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
-		return podsim.Succeeded().After(takes)
+		return podsim.Succeeded().After(delay)
 	}
-	return podsim.Slow(takes)
+	return podsim.Slow(delay)
 }

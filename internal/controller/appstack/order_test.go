@@ -16,104 +16,104 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
-	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
 const (
-	// maxEdge is what a dependency may cost: a round through two watches and a write. On a
+	// maxDependencyLatency is what a dependency may cost: a round through two watches and a write. On a
 	// machine that is busy with other things it is what five small writes cost there.
-	maxEdge       = 50 * time.Millisecond
-	maxEdgeWrites = 5
-	// sideBySide is how many stacks move at a time: with more, the machine is measured.
-	sideBySide = 2
+	maxDependencyLatency = 50 * time.Millisecond
+	maxDependencyWrites  = 5
+	// concurrentStacks is how many stacks move at a time: with more, the machine is measured.
+	concurrentStacks = 2
 )
 
-// playground is a world with an eye of its own on it.
-type playground struct {
+// watchedWorld is a world with an eye of its own on it.
+type watchedWorld struct {
 	*world
-	eye *watcher.Watcher
+	watcher *watcher.Watcher
 }
 
-// TestOrder installs random stacks and upgrades each: nothing comes before what it needs,
+// TestDependencyOrder installs random stacks and upgrades each: nothing comes before what it needs,
 // and hardly later. The judges are a watch of our own and the audit log.
-func TestOrder(t *testing.T) {
-	r := newChance(t)
-	s := stage.New(t, playTag, operator.Options{Fast: true})
-	p := &playground{newWorld(t, s), watchOrder(t, s)}
+func TestDependencyOrder(t *testing.T) {
+	r := newRNG(t)
+	s := harness.New(t, behaviorByImageTag, operator.Options{NoRace: true})
+	p := &watchedWorld{newWorld(t, s), startOrderWatcher(t, s)}
 	n := 6
-	if orderLong {
+	if longRun {
 		n = 50
 	}
 	first, second := make([]appsapi.AppStackSpec, n), make([]appsapi.AppStackSpec, n)
 	for i := range n {
-		first[i] = r.stack(3 + r.IntN(10))
-		second[i] = r.upgrade(first[i])
+		first[i] = r.randomStack(3 + r.IntN(10))
+		second[i] = r.randomUpgrade(first[i])
 	}
-	heart, began := p.feelPulse(), time.Now()
-	err := together(n, sideBySide, func(i int) error { return p.install(named(i), first[i]) })
+	probe, began := p.startLatencyProbe(), time.Now()
+	err := runConcurrently(n, concurrentStacks, func(i int) error { return p.install(stackName(i), first[i]) })
 	if err == nil {
-		err = together(n, sideBySide, func(i int) error {
-			_, err := p.patch(named(i), second[i])
-			return errors.Join(err, p.waitRevision(named(i), 2))
+		err = runConcurrently(n, concurrentStacks, func(i int) error {
+			_, err := p.patchComponents(stackName(i), second[i])
+			return errors.Join(err, p.waitRevisionHealthy(stackName(i), 2))
 		})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.judgeOrder(n, time.Since(began), heart.usual())
-	s.NeedsNoMore(t)
+	p.checkOrder(n, time.Since(began), probe.median())
+	s.ExpectNoForbiddenRequests(t)
 }
 
-func named(i int) string { return fmt.Sprintf("s%d", i) }
+func stackName(i int) string { return fmt.Sprintf("s%d", i) }
 
-// judgeOrder looks at what happened to all stacks.
-func (p *playground) judgeOrder(n int, took, smallWrite time.Duration) {
+// checkOrder looks at what happened to all stacks.
+func (p *watchedWorld) checkOrder(n int, took, smallWrite time.Duration) {
 	p.Helper()
-	events := p.eye.Events()
-	requests, err := p.Log.Since(p.Context(), p.Plane.Config, 0)
+	events := p.watcher.Events()
+	requests, err := p.AuditLog.Since(p.Context(), p.Plane.Config, 0)
 	p.fatal(err)
-	log := newWitness(requests.In(p.NS))
-	var costs []time.Duration
-	turns, components := 0, 0
+	checker := newAuditCheck(requests.In(p.NS))
+	var latencies []time.Duration
+	rollouts, components := 0, 0
 	for i := range n {
-		f, err := filmOf(events, p.NS, named(i))
+		f, err := newTimeline(events, p.NS, stackName(i))
 		p.fatal(err)
-		wrong, edges := f.judge()
-		wrong = append(wrong, log.contradicts(&f, edges)...)
-		wrong = append(wrong, f.needless()...)
+		wrong, waits := f.checkOrder()
+		wrong = append(wrong, checker.violations(&f, waits)...)
+		wrong = append(wrong, f.unexpectedRollouts()...)
 		if len(wrong) > 0 {
-			p.Errorf("%s, which is %s:\n%s", named(i), describe(&f.specs[0].AppStackSpec), strings.Join(wrong, "\n"))
+			p.Errorf("%s, which is %s:\n%s", stackName(i), describeSpec(&f.specs[0].AppStackSpec), strings.Join(wrong, "\n"))
 		}
-		for _, e := range edges {
-			costs = append(costs, e.cost)
+		for _, e := range waits {
+			latencies = append(latencies, e.latency)
 		}
-		turns, components = turns+len(f.turns()), components+len(f.scenes)
+		rollouts, components = rollouts+len(f.rollouts()), components+len(f.states)
 	}
-	ours := requests.In(p.NS).By(operator.User).Writes().Of("deployments.apps", "jobs.batch")
-	accepted, refused := ours.Count().Total()
+	operatorWrites := requests.In(p.NS).By(operator.User).Writes().Of("deployments.apps", "jobs.batch")
+	accepted, rejected := operatorWrites.Count().Total()
 	p.Logf("%d stacks of %d components, installed and upgraded in %s: %d creations and rollouts, %d of them after a dependency: %s; refused writes: %d; a small write takes %s",
-		n, components, took.Round(time.Second/10), turns, len(costs), spread(costs), refused, smallWrite)
-	if accepted != turns {
-		p.Errorf("%d writes to workloads, want one for each of %d creations and rollouts", accepted, turns)
+		n, components, took.Round(time.Second/10), rollouts, len(latencies), formatQuantiles(latencies), rejected, smallWrite)
+	if accepted != rollouts {
+		p.Errorf("%d writes to workloads, want one for each of %d creations and rollouts", accepted, rollouts)
 	}
-	if most := max(maxEdge, maxEdgeWrites*smallWrite); len(costs) == 0 || quantile(costs, 50) > most {
-		p.Errorf("an edge costs %s, want a median of at most %s", spread(costs), most)
+	if limit := max(maxDependencyLatency, maxDependencyWrites*smallWrite); len(latencies) == 0 || quantile(latencies, 50) > limit {
+		p.Errorf("an edge costs %s, want a median of at most %s", formatQuantiles(latencies), limit)
 	}
 }
 
-// needless finds what was made or rolled more or less often than the specs ask for.
-func (f *film) needless() []string {
+// unexpectedRollouts finds what was made or rolled more or less often than the specs ask for.
+func (f *timeline) unexpectedRollouts() []string {
 	var wrong []string
 	for _, c := range f.specs[0].Components {
-		got, want, was := 0, 0, ""
+		got, want, previous := 0, 0, ""
 		for i := range f.specs {
-			if shape := shapeOf(componentOf(&f.specs[i].AppStackSpec, c.Name)); shape != was {
-				want, was = want+1, shape
+			if shape := desiredPodSummary(componentOf(&f.specs[i].AppStackSpec, c.Name)); shape != previous {
+				want, previous = want+1, shape
 			}
 		}
-		for _, t := range f.turns() {
+		for _, t := range f.rollouts() {
 			if t.component == c.Name {
 				got++
 			}
@@ -125,32 +125,32 @@ func (f *film) needless() []string {
 	return wrong
 }
 
-func describe(spec *appsapi.AppStackSpec) string {
+func describeSpec(spec *appsapi.AppStackSpec) string {
 	var out []string
 	for i := range spec.Components {
 		c := &spec.Components[i]
-		out = append(out, fmt.Sprintf("%s(%s) -> %v", c.Name, imageOf(c), needsOf(c)))
+		out = append(out, fmt.Sprintf("%s(%s) -> %v", c.Name, imageOf(c), dependenciesOf(c)))
 	}
 	return strings.Join(out, ", ")
 }
 
-func (p *playground) fatal(err error) {
+func (p *watchedWorld) fatal(err error) {
 	p.Helper()
 	if err != nil {
 		p.Fatal(err)
 	}
 }
 
-// together does n things, a few at a time.
-func together(n, atOnce int, do func(i int) error) error {
+// runConcurrently does n things, a few at a time.
+func runConcurrently(n, maxConcurrent int, run func(i int) error) error {
 	errs := make([]error, n)
 	var group sync.WaitGroup
-	limit := make(chan struct{}, atOnce)
+	limit := make(chan struct{}, maxConcurrent)
 	for i := range n {
 		limit <- struct{}{}
 		group.Go(func() {
 			defer func() { <-limit }()
-			if err := do(i); err != nil {
+			if err := run(i); err != nil {
 				errs[i] = fmt.Errorf("%d: %w", i, err)
 			}
 		})
@@ -159,26 +159,26 @@ func together(n, atOnce int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-func (p *playground) install(name string, spec appsapi.AppStackSpec) error {
-	if err := p.Create(p.Context(), &appsapi.AppStack{ObjectMeta: p.meta(name), Spec: *spec.DeepCopy()}); err != nil {
+func (p *watchedWorld) install(name string, spec appsapi.AppStackSpec) error {
+	if err := p.Create(p.Context(), &appsapi.AppStack{ObjectMeta: p.objectMeta(name), Spec: *spec.DeepCopy()}); err != nil {
 		return err
 	}
-	return p.waitRevision(name, 1)
+	return p.waitRevisionHealthy(name, 1)
 }
 
-// patch replaces the components of a stack and says when that was answered.
-func (p *playground) patch(name string, spec appsapi.AppStackSpec) (time.Time, error) {
+// patchComponents replaces the components of a stack and says when that was answered.
+func (p *watchedWorld) patchComponents(name string, spec appsapi.AppStackSpec) (time.Time, error) {
 	body, err := json.Marshal(map[string]any{"spec": map[string]any{"components": spec.Components}})
 	if err != nil {
 		return time.Time{}, err
 	}
-	err = p.Patch(p.Context(), &appsapi.AppStack{ObjectMeta: p.meta(name)}, client.RawPatch(types.MergePatchType, body))
+	err = p.Patch(p.Context(), &appsapi.AppStack{ObjectMeta: p.objectMeta(name)}, client.RawPatch(types.MergePatchType, body))
 	return time.Now(), err
 }
 
-// seen is a stack as the watch saw it.
-func (p *playground) seen(state watcher.State, name string) *appsapi.AppStack {
-	live := state.Get(orderStacks, p.NS+"/"+name)
+// observedStack is a stack as the watch saw it.
+func (p *watchedWorld) observedStack(state watcher.State, name string) *appsapi.AppStack {
+	live := state.Get(orderStackResource, p.NS+"/"+name)
 	if live == nil {
 		return nil
 	}
@@ -189,33 +189,33 @@ func (p *playground) seen(state watcher.State, name string) *appsapi.AppStack {
 	return &out
 }
 
-// waitReady waits until a stack says that it runs as its spec of a generation says.
-func (p *playground) waitReady(name string, generation int64) (*appsapi.AppStack, error) {
+// waitGenerationReady waits until a stack says that it runs as its spec of a generation says.
+func (p *watchedWorld) waitGenerationReady(name string, generation int64) (*appsapi.AppStack, error) {
 	ctx, cancel := context.WithTimeout(p.Context(), 2*time.Minute)
 	defer cancel()
-	var is *appsapi.AppStack
-	err := p.eye.WaitFor(ctx, name+" to be ready", func(state watcher.State) bool {
-		if is = p.seen(state, name); is == nil {
+	var stack *appsapi.AppStack
+	err := p.watcher.WaitFor(ctx, name+" to be ready", func(state watcher.State) bool {
+		if stack = p.observedStack(state, name); stack == nil {
 			return false
 		}
-		c := meta.FindStatusCondition(is.Status.Conditions, "Ready")
-		return is.Generation == generation && c != nil && c.Status == "True" && c.ObservedGeneration == generation
+		c := meta.FindStatusCondition(stack.Status.Conditions, "Ready")
+		return stack.Generation == generation && c != nil && c.Status == "True" && c.ObservedGeneration == generation
 	})
 	if err != nil {
-		return is, fmt.Errorf("%w; the last that was seen: %+v", err, is)
+		return stack, fmt.Errorf("%w; the last that was seen: %+v", err, stack)
 	}
-	return is, nil
+	return stack, nil
 }
 
-// waitRevision waits until a stack is ready with every spec it had remembered, this one as
+// waitRevisionHealthy waits until a stack is ready with every spec it had remembered, this one as
 // the healthy one.
-func (p *playground) waitRevision(name string, generation int64) error {
-	is, err := p.waitReady(name, generation)
+func (p *watchedWorld) waitRevisionHealthy(name string, generation int64) error {
+	stack, err := p.waitGenerationReady(name, generation)
 	if err != nil {
 		return err
 	}
-	if want := fmt.Sprint(generation); is.Status.CurrentRevision != want || is.Status.HealthyRevision != want {
-		return fmt.Errorf("%s is ready and runs revision %q, healthy is %q, want %s", name, is.Status.CurrentRevision, is.Status.HealthyRevision, want)
+	if want := fmt.Sprint(generation); stack.Status.CurrentRevision != want || stack.Status.HealthyRevision != want {
+		return fmt.Errorf("%s is ready and runs revision %q, healthy is %q, want %s", name, stack.Status.CurrentRevision, stack.Status.HealthyRevision, want)
 	}
 	return nil
 }

@@ -13,12 +13,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
-	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 )
 
-func TestMain(m *testing.M) { stage.Main(m) }
+func TestMain(m *testing.M) { harness.Main(m) }
 
 // behaviors are what becomes of pods, by the tag of their image.
 var behaviors = map[string]podsim.Behavior{
@@ -32,7 +32,7 @@ var behaviors = map[string]podsim.Behavior{
 // TestStories runs every story at once against the same operator; each has a namespace.
 func TestStories(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, play, operator.Options{})
+	s := harness.New(t, behaviorOf, operator.Options{})
 	t.Run("group", func(t *testing.T) {
 		for name, story := range stories {
 			t.Run(name, func(t *testing.T) {
@@ -41,43 +41,43 @@ func TestStories(t *testing.T) {
 			})
 		}
 	})
-	s.NeedsNoMore(t)
+	s.ExpectNoForbiddenRequests(t)
 }
 
 // stories are what users live through, by name.
 var stories = map[string]func(*world){}
 
 // world is what a story plays in. Its stack is called shop.
-type world struct{ *stage.World }
+type world struct{ *harness.World }
 
-func newWorld(t *testing.T, s *stage.Stage) *world {
+func newWorld(t *testing.T, s *harness.Harness) *world {
 	t.Helper()
-	return &world{s.World(t)}
+	return &world{s.NewWorld(t)}
 }
 
-func (w *world) meta(name string) metav1.ObjectMeta {
+func (w *world) objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: w.NS, Name: name}
 }
 
 // create creates the stack.
 func (w *world) create(spec string) *appsapi.AppStack {
 	w.Helper()
-	app := &appsapi.AppStack{ObjectMeta: w.meta("shop")}
+	app := &appsapi.AppStack{ObjectMeta: w.objectMeta("shop")}
 	w.Expect(yaml.UnmarshalStrict([]byte(spec), &app.Spec)).To(Succeed())
 	w.Expect(w.Create(w.Context(), app)).To(Succeed())
 	return app
 }
 
-// edit changes the spec of the stack.
-func (w *world) edit(change func(*appsapi.AppStackSpec)) {
+// editSpec changes the spec of the stack.
+func (w *world) editSpec(change func(*appsapi.AppStackSpec)) {
 	w.Helper()
-	stage.Edit(w.World, &appsapi.AppStack{ObjectMeta: w.meta("shop")}, func(s *appsapi.AppStack) { change(&s.Spec) })
+	harness.Edit(w.World, &appsapi.AppStack{ObjectMeta: w.objectMeta("shop")}, func(s *appsapi.AppStack) { change(&s.Spec) })
 }
 
 // editComponent changes one component of the stack.
 func (w *world) editComponent(name string, change func(*appsapi.Component)) {
 	w.Helper()
-	w.edit(func(s *appsapi.AppStackSpec) {
+	w.editSpec(func(s *appsapi.AppStackSpec) {
 		for i := range s.Components {
 			if s.Components[i].Name == name {
 				change(&s.Components[i])
@@ -87,15 +87,15 @@ func (w *world) editComponent(name string, change func(*appsapi.Component)) {
 }
 
 func (w *world) stack() *appsapi.AppStack {
-	return stage.Find(w.World, &appsapi.AppStack{ObjectMeta: w.meta("shop")})
+	return harness.Find(w.World, &appsapi.AppStack{ObjectMeta: w.objectMeta("shop")})
 }
 
 func (w *world) deployment(name string) *appsv1.Deployment {
-	return stage.Find(w.World, &appsv1.Deployment{ObjectMeta: w.meta(name)})
+	return harness.Find(w.World, &appsv1.Deployment{ObjectMeta: w.objectMeta(name)})
 }
 
 func (w *world) service(name string) *corev1.Service {
-	return stage.Find(w.World, &corev1.Service{ObjectMeta: w.meta(name)})
+	return harness.Find(w.World, &corev1.Service{ObjectMeta: w.objectMeta(name)})
 }
 
 // jobs are the Jobs of a component, oldest first.
@@ -105,22 +105,22 @@ func (w *world) jobs(component string) []batchv1.Job {
 	return list.Items
 }
 
-func (w *world) condition(kind string) func() string {
-	return func() string { return w.Condition(&appsapi.AppStack{ObjectMeta: w.meta("shop")}, kind) }
+func (w *world) condition(conditionType string) func() string {
+	return func() string { return w.Condition(&appsapi.AppStack{ObjectMeta: w.objectMeta("shop")}, conditionType) }
 }
 
-func (w *world) becomesReady() {
+func (w *world) waitReady() {
 	w.Helper()
-	w.BecomesReady(&appsapi.AppStack{ObjectMeta: w.meta("shop")})
+	w.WaitReady(&appsapi.AppStack{ObjectMeta: w.objectMeta("shop")})
 }
 
-// settles proves that a second look writes nothing.
-func (w *world) settles() {
+// expectSteadyState proves that a second look writes nothing.
+func (w *world) expectSteadyState() {
 	w.Helper()
-	var touched []client.Object
+	var childObjects []client.Object
 	for _, c := range w.stack().Status.Components {
-		touched = append(touched, &appsv1.Deployment{ObjectMeta: w.meta(c.ResourceName)}, &corev1.Service{ObjectMeta: w.meta(c.ResourceName)},
-			&batchv1.Job{ObjectMeta: w.meta(c.ResourceName)})
+		childObjects = append(childObjects, &appsv1.Deployment{ObjectMeta: w.objectMeta(c.ResourceName)}, &corev1.Service{ObjectMeta: w.objectMeta(c.ResourceName)},
+			&batchv1.Job{ObjectMeta: w.objectMeta(c.ResourceName)})
 	}
-	w.Settles(&appsapi.AppStack{ObjectMeta: w.meta("shop")}, touched...)
+	w.ExpectSteadyState(&appsapi.AppStack{ObjectMeta: w.objectMeta("shop")}, childObjects...)
 }

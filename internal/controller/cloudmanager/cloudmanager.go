@@ -12,7 +12,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/engine"
-	"github.com/holdfast-dev/holdfast/internal/kinds"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 )
 
 // +kubebuilder:rbac:groups=apps.holdfast.dev,resources=cloudmanagers,verbs=get;list;watch;patch
@@ -22,11 +22,11 @@ import (
 // Setup makes a manager run CloudManagers.
 func Setup(mgr ctrl.Manager, o engine.Options) error {
 	return engine.Setup(mgr, engine.Kind[*appsapi.CloudManager]{
-		New:            func() *appsapi.CloudManager { return &appsapi.CloudManager{} },
-		Components:     kinds.CloudManager,
-		Summarize:      func(cm *appsapi.CloudManager) { cm.Status.Phase = phase(cm.Status.Conditions) },
-		History:        kinds.CloudManagerHistory,
-		DeletionPolicy: func(cm *appsapi.CloudManager) appsapi.DeletionPolicy { return cm.Spec.DeletionPolicy },
+		New:                 func() *appsapi.CloudManager { return &appsapi.CloudManager{} },
+		Components:          appkind.CloudManagerComponents,
+		SummarizeConditions: func(cm *appsapi.CloudManager) { cm.Status.Phase = phase(cm.Status.Conditions) },
+		History:             appkind.CloudManagerRevisionSpec,
+		DeletionPolicy:      func(cm *appsapi.CloudManager) appsapi.DeletionPolicy { return cm.Spec.DeletionPolicy },
 	}, o)
 }
 

@@ -6,31 +6,31 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
-	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 )
 
-// TestRestartIsNoNews starts the operator again beside a CloudManager that is Ready: it asks the database anew, and
+// TestOperatorRestartKeepsStatus starts the operator again beside a CloudManager that is Ready: it asks the database anew, and
 // nobody is told that it does, for nothing has happened.
-func TestRestartIsNoNews(t *testing.T) {
+func TestOperatorRestartKeepsStatus(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, stage.ByTag(behaviors), operator.Options{})
-	w := &world{s.World(t)}
-	w.create(asItIs)
-	w.becomesReady()
-	w.FallsSilent(w.named().Name)
-	restarts := func() bool {
-		before := stage.Find(w.World, w.named()).ResourceVersion
+	s := harness.New(t, harness.BehaviorByTag(behaviors), operator.Options{})
+	w := &world{s.NewWorld(t)}
+	w.create(unmodified)
+	w.waitReady()
+	w.WaitIdle(w.cloudManager().Name)
+	statusSurvivesRestart := func() bool {
+		before := harness.Find(w.World, w.cloudManager()).ResourceVersion
 		w.Expect(s.Operator.Kill()).To(Succeed())
 		w.Expect(s.Operator.Start()).To(Succeed())
 		w.Expect(s.Operator.WaitReady(t.Context())).To(Succeed())
 		time.Sleep(3 * time.Second)
-		return stage.Find(w.World, w.named()).ResourceVersion == before
+		return harness.Find(w.World, w.cloudManager()).ResourceVersion == before
 	}
 	// A visit that takes longer than a second is told, as it is on a machine that has no core for it.
-	silent := false
-	for try := 0; try < 3 && !silent; try++ {
-		silent = restarts()
+	unchanged := false
+	for try := 0; try < 3 && !unchanged; try++ {
+		unchanged = statusSurvivesRestart()
 	}
-	w.Expect(silent).To(BeTrue(), "%+v", stage.Find(w.World, w.named()).Status)
+	w.Expect(unchanged).To(BeTrue(), "%+v", harness.Find(w.World, w.cloudManager()).Status)
 }

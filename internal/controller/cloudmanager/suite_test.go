@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
-	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 )
 
 func TestMain(m *testing.M) {
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if testing.Short() {
 		os.Exit(m.Run()) // what needs no API server
 	}
-	stage.Main(m)
+	harness.Main(m)
 }
 
 // behaviors are what becomes of pods, by the tag of their image.
@@ -34,22 +34,22 @@ var behaviors = map[string]podsim.Behavior{
 // TestStories runs every story at once against the same operator; each has a namespace.
 func TestStories(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, stage.ByTag(behaviors), operator.Options{})
+	s := harness.New(t, harness.BehaviorByTag(behaviors), operator.Options{})
 	t.Run("group", func(t *testing.T) {
 		for name, story := range stories {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				story(&world{s.World(t)})
+				story(&world{s.NewWorld(t)})
 			})
 		}
 	})
-	s.NeedsNoMore(t)
+	s.ExpectNoForbiddenRequests(t)
 }
 
 // world is what a story plays in, with the object of config/samples.
-type world struct{ *stage.World }
+type world struct{ *harness.World }
 
-func (w *world) meta(name string) metav1.ObjectMeta {
+func (w *world) objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: w.NS, Name: name}
 }
 
@@ -65,44 +65,44 @@ func (w *world) create(change func(*appsapi.CloudManagerSpec)) {
 	w.Expect(w.Create(w.Context(), cm)).To(Succeed())
 }
 
-func (w *world) edit(change func(*appsapi.CloudManagerSpec)) {
+func (w *world) editSpec(change func(*appsapi.CloudManagerSpec)) {
 	w.Helper()
-	stage.Edit(w.World, w.named(), func(cm *appsapi.CloudManager) { change(&cm.Spec) })
+	harness.Edit(w.World, w.cloudManager(), func(cm *appsapi.CloudManager) { change(&cm.Spec) })
 }
 
-func (w *world) named() *appsapi.CloudManager {
-	return &appsapi.CloudManager{ObjectMeta: w.meta("cloudmanager-sample")}
+func (w *world) cloudManager() *appsapi.CloudManager {
+	return &appsapi.CloudManager{ObjectMeta: w.objectMeta("cloudmanager-sample")}
 }
 
-func (w *world) becomesReady() {
+func (w *world) waitReady() {
 	w.Helper()
-	w.BecomesReady(w.named())
+	w.WaitReady(w.cloudManager())
 }
 
 // phase is what people see in the first column.
 func (w *world) phase() string {
-	if cm := stage.Find(w.World, w.named()); cm != nil {
+	if cm := harness.Find(w.World, w.cloudManager()); cm != nil {
 		return string(cm.Status.Phase)
 	}
 	return "gone"
 }
 
 func (w *world) deployment(name string) *appsv1.Deployment {
-	return stage.Find(w.World, &appsv1.Deployment{ObjectMeta: w.meta(name)})
+	return harness.Find(w.World, &appsv1.Deployment{ObjectMeta: w.objectMeta(name)})
 }
 
 func (w *world) service(name string) *corev1.Service {
-	return stage.Find(w.World, &corev1.Service{ObjectMeta: w.meta(name)})
+	return harness.Find(w.World, &corev1.Service{ObjectMeta: w.objectMeta(name)})
 }
 
-func (w *world) set(name string) *appsv1.StatefulSet {
-	return stage.Find(w.World, &appsv1.StatefulSet{ObjectMeta: w.meta(name)})
+func (w *world) statefulSet(name string) *appsv1.StatefulSet {
+	return harness.Find(w.World, &appsv1.StatefulSet{ObjectMeta: w.objectMeta(name)})
 }
 
 func (w *world) claim(name string) *corev1.PersistentVolumeClaim {
-	return stage.Find(w.World, &corev1.PersistentVolumeClaim{ObjectMeta: w.meta(name)})
+	return harness.Find(w.World, &corev1.PersistentVolumeClaim{ObjectMeta: w.objectMeta(name)})
 }
 
 func (w *world) secret(name string) *corev1.Secret {
-	return stage.Find(w.World, &corev1.Secret{ObjectMeta: w.meta(name)})
+	return harness.Find(w.World, &corev1.Secret{ObjectMeta: w.objectMeta(name)})
 }

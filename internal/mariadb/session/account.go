@@ -17,11 +17,11 @@ func (s *Session) EnsureAccount(ctx context.Context, user, schema, hash string) 
 	if !mariadb.IsHash(hash) {
 		return fmt.Errorf("account %s: what it is to have is not the hash of a password", user)
 	}
-	who := account(user, "%")
+	quoted := quoteAccount(user, "%")
 	for _, step := range []struct{ what, statement string }{
-		{"create schema " + schema, "CREATE DATABASE IF NOT EXISTS " + name(schema)},
-		{"create account " + user, "CREATE USER IF NOT EXISTS " + who + " IDENTIFIED BY PASSWORD '" + hash + "'"},
-		{"give account " + user + " its schema", "GRANT ALL PRIVILEGES ON " + name(pattern(schema)) + ".* TO " + who},
+		{"create schema " + schema, "CREATE DATABASE IF NOT EXISTS " + quoteName(schema)},
+		{"create account " + user, "CREATE USER IF NOT EXISTS " + quoted + " IDENTIFIED BY PASSWORD '" + hash + "'"},
+		{"give account " + user + " its schema", "GRANT ALL PRIVILEGES ON " + quoteName(escapePattern(schema)) + ".* TO " + quoted},
 	} {
 		if err := s.exec(ctx, step.what, step.statement); err != nil {
 			return err
@@ -33,14 +33,14 @@ func (s *Session) EnsureAccount(ctx context.Context, user, schema, hash string) 
 // SetPasswords makes an account take these passwords and no others, wherever it logs in from.
 // There can be two. In which order matters to old clients: the first costs them nothing.
 func (s *Session) SetPasswords(ctx context.Context, user string, hashes ...string) error {
-	var how []string
+	var methods []string
 	for _, h := range hashes {
 		if !mariadb.IsHash(h) {
 			return fmt.Errorf("account %s: what it is to have is not the hash of a password", user)
 		}
-		how = append(how, "mysql_native_password USING '"+h+"'")
+		methods = append(methods, "mysql_native_password USING '"+h+"'")
 	}
-	identified := "IDENTIFIED VIA " + strings.Join(how, " OR ")
+	identified := "IDENTIFIED VIA " + strings.Join(methods, " OR ")
 	switch len(hashes) {
 	case 1:
 		identified = "IDENTIFIED BY PASSWORD '" + hashes[0] + "'" // which servers before 10.4 know, too
@@ -52,31 +52,31 @@ func (s *Session) SetPasswords(ctx context.Context, user string, hashes ...strin
 	if err != nil {
 		return err
 	}
-	var each []string
+	var clauses []string
 	for _, host := range hosts {
-		each = append(each, account(user, host)+" "+identified)
+		clauses = append(clauses, quoteAccount(user, host)+" "+identified)
 	}
-	return s.exec(ctx, "change the password of "+user, "ALTER USER "+strings.Join(each, ", "))
+	return s.exec(ctx, "change the password of "+user, "ALTER USER "+strings.Join(clauses, ", "))
 }
 
 // hosts are where an account may log in from, each of which has passwords of its own.
 func (s *Session) hosts(ctx context.Context, user string) ([]string, error) {
 	what := "ask for the hosts of account " + user
-	rows, err := s.conn.QueryContext(ctx, "SELECT Host FROM mysql.user WHERE User = "+text(user))
+	rows, err := s.conn.QueryContext(ctx, "SELECT Host FROM mysql.user WHERE User = "+quoteString(user))
 	if err != nil {
-		return nil, &failure{fmt.Errorf("%s: %w", what, err)}
+		return nil, &sessionError{fmt.Errorf("%s: %w", what, err)}
 	}
 	defer func() { _ = rows.Close() }()
 	var out []string
 	for rows.Next() {
 		var host string
 		if err := rows.Scan(&host); err != nil {
-			return nil, &failure{fmt.Errorf("%s: %w", what, err)}
+			return nil, &sessionError{fmt.Errorf("%s: %w", what, err)}
 		}
 		out = append(out, host)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, &failure{fmt.Errorf("%s: %w", what, err)}
+		return nil, &sessionError{fmt.Errorf("%s: %w", what, err)}
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("account %s does not exist", user)
@@ -84,16 +84,16 @@ func (s *Session) hosts(ctx context.Context, user string) ([]string, error) {
 	return out, nil
 }
 
-func account(user, host string) string { return text(user) + "@" + text(host) }
+func quoteAccount(user, host string) string { return quoteString(user) + "@" + quoteString(host) }
 
-// name quotes the name of a schema.
-func name(s string) string { return "`" + strings.ReplaceAll(s, "`", "``") + "`" }
+// quoteName quotes the name of a schema.
+func quoteName(s string) string { return "`" + strings.ReplaceAll(s, "`", "``") + "`" }
 
-// pattern keeps the characters of a name from standing for others: the name of a schema is one in
+// escapePattern keeps the characters of a name from standing for others: the name of a schema is one in
 // a grant.
-func pattern(s string) string { return strings.NewReplacer(`_`, `\_`, `%`, `\%`).Replace(s) }
+func escapePattern(s string) string { return strings.NewReplacer(`_`, `\_`, `%`, `\%`).Replace(s) }
 
-// text quotes a string; sessions are opened so that \ is special in it.
-func text(s string) string {
+// quoteString quotes a string; sessions are opened so that \ is special in it.
+func quoteString(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(s) + "'"
 }

@@ -15,8 +15,8 @@ import (
 // How long a server may take to answer. A statement of ours changes a row of the system's
 // tables; what takes longer than that waits for a lock.
 const (
-	dialWithin   = 3 * time.Second
-	answerWithin = 5 * time.Second
+	dialTimeout  = 3 * time.Second
+	queryTimeout = 5 * time.Second
 )
 
 // Login is who wants to get in, and where.
@@ -36,11 +36,11 @@ type Session struct {
 	conn *sql.Conn
 }
 
-// Open logs in. The error says why it cannot, see TroubleOf.
+// Open logs in. The error says why it cannot, see ErrorKindOf.
 func (l Login) Open(ctx context.Context) (*Session, error) {
 	cfg := mysql.NewConfig()
 	cfg.Net, cfg.Addr, cfg.User, cfg.Passwd, cfg.DBName = "tcp", l.Address, l.User, l.Password, l.Schema
-	cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = dialWithin, answerWithin, answerWithin
+	cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = dialTimeout, queryTimeout, queryTimeout
 	cfg.Logger = &mysql.NopLogger{} // every error is returned, too
 	// An operator that runs outside of its cluster gets to pods by ALL_PROXY.
 	cfg.DialFunc = proxy.Dial
@@ -56,19 +56,19 @@ func (l Login) Open(ctx context.Context) (*Session, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		_ = db.Close() // there is nothing in it
-		return nil, &failure{fmt.Errorf("log in to %s as %s: %w", l.Address, l.User, err)}
+		return nil, &sessionError{fmt.Errorf("log in to %s as %s: %w", l.Address, l.User, err)}
 	}
 	return &Session{db: db, conn: conn}, nil
 }
 
-// Opens says whether the server lets somebody in. Its error is that nobody can say.
-func (l Login) Opens(ctx context.Context) (bool, error) {
+// CanLogIn says whether the server lets somebody in. Its error is that nobody can say.
+func (l Login) CanLogIn(ctx context.Context) (bool, error) {
 	s, err := l.Open(ctx)
 	switch {
 	case err == nil:
 		defer s.Close()
 		return true, s.Ping(ctx)
-	case TroubleOf(err) == Denied:
+	case ErrorKindOf(err) == AccessDenied:
 		return false, nil
 	}
 	return false, err
@@ -84,14 +84,14 @@ func (s *Session) Close() {
 func (s *Session) Ping(ctx context.Context) error {
 	var one int
 	if err := s.conn.QueryRowContext(ctx, "SELECT 1").Scan(&one); err != nil {
-		return &failure{fmt.Errorf("ask the server: %w", err)}
+		return &sessionError{fmt.Errorf("ask the server: %w", err)}
 	}
 	return nil
 }
 
 func (s *Session) exec(ctx context.Context, what, statement string) error {
 	if _, err := s.conn.ExecContext(ctx, statement); err != nil {
-		return &failure{fmt.Errorf("%s: %w", what, err)}
+		return &sessionError{fmt.Errorf("%s: %w", what, err)}
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (s *Session) exec(ctx context.Context, what, statement string) error {
 func (s *Session) Version(ctx context.Context) (mariadb.Version, error) {
 	var text string
 	if err := s.conn.QueryRowContext(ctx, "SELECT VERSION()").Scan(&text); err != nil {
-		return mariadb.Version{}, &failure{fmt.Errorf("ask the server for its version: %w", err)}
+		return mariadb.Version{}, &sessionError{fmt.Errorf("ask the server for its version: %w", err)}
 	}
 	return mariadb.ParseVersion(text)
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/sqlsim"
 )
 
-// desk is a server and the one who sits before it.
-type desk struct {
+// dbServer is a server and the one who sits before it.
+type dbServer struct {
 	*testing.T
 	address, rootPassword string
 }
 
-func (d desk) login(user, password, schema string) session.Login {
+func (d dbServer) login(user, password, schema string) session.Login {
 	return session.Login{Address: d.address, User: user, Password: password, Schema: schema}
 }
 
-func (d desk) root() *session.Session {
+func (d dbServer) openRoot() *session.Session {
 	d.Helper()
 	in, err := d.login(session.Root, d.rootPassword, "").Open(d.Context())
 	if err != nil {
@@ -34,32 +34,32 @@ func (d desk) root() *session.Session {
 	return in
 }
 
-func (d desk) must(err error) {
+func (d dbServer) must(err error) {
 	d.Helper()
 	if err != nil {
 		d.Fatal(err)
 	}
 }
 
-// opens fails unless exactly these passwords of an account open.
-func (d desk) opens(user, schema string, want map[string]bool) {
+// expectLogins fails unless exactly these passwords of an account open.
+func (d dbServer) expectLogins(user, schema string, want map[string]bool) {
 	d.Helper()
-	for password, wanted := range want {
-		got, err := d.login(user, password, schema).Opens(d.Context())
+	for password, wantOpen := range want {
+		got, err := d.login(user, password, schema).CanLogIn(d.Context())
 		d.must(err)
-		if got != wanted {
-			d.Errorf("password %q of %s opens: %v, want %v", password, user, got, wanted)
+		if got != wantOpen {
+			d.Errorf("password %q of %s opens: %v, want %v", password, user, got, wantOpen)
 		}
 	}
 }
 
-func newDesk(t *testing.T, s *mariadbd.Server) desk {
-	return desk{t, net.JoinHostPort(s.Address, strconv.Itoa(mariadb.Port)), s.RootPassword}
+func newDBServer(t *testing.T, s *mariadbd.Server) dbServer {
+	return dbServer{t, net.JoinHostPort(s.Address, strconv.Itoa(mariadb.Port)), s.RootPassword}
 }
 
-// each runs a test with every version, and with the server that other tests play: what holds for the
+// forEachServer runs a test with every version, and with the server that other tests play: what holds for the
 // real ones must hold for it.
-func each(t *testing.T, test func(desk)) {
+func forEachServer(t *testing.T, test func(dbServer)) {
 	t.Run("played", func(t *testing.T) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -68,7 +68,7 @@ func each(t *testing.T, test func(desk)) {
 		t.Cleanup(func() { _ = l.Close() })
 		s := &sqlsim.Server{Volume: sqlsim.NewVolume(mariadb.Hash("root of a play"), "", ""), Version: "11.8.6-MariaDB"}
 		go s.Serve(l)
-		test(desk{t, l.Addr().String(), "root of a play"})
+		test(dbServer{t, l.Addr().String(), "root of a play"})
 	})
 	for _, version := range mariadbd.Versions {
 		t.Run(version, func(t *testing.T) {
@@ -78,28 +78,28 @@ func each(t *testing.T, test func(desk)) {
 			t.Parallel()
 			s := mariadbd.New(t, version)
 			s.Start()
-			test(newDesk(t, s))
+			test(newDBServer(t, s))
 		})
 	}
 }
 
-// odd are passwords of the kind that break what quotes them.
-var odd = []string{`it's`, `a"b`, `back\slash`, `dollar$HOME`, `per%cent_`, "`tick`", `; DROP TABLE x; --`, `ü€漢`, ` leading and trailing `, `'`, `\`, `\'`, strings.Repeat("x", 128)}
+// oddPasswords are passwords of the kind that break what quotes them.
+var oddPasswords = []string{`it's`, `a"b`, `back\slash`, `dollar$HOME`, `per%cent_`, "`tick`", `; DROP TABLE x; --`, `ü€漢`, ` leading and trailing `, `'`, `\`, `\'`, strings.Repeat("x", 128)}
 
-func TestPasswords(t *testing.T) {
-	each(t, func(d desk) {
-		root := d.root()
+func TestSetPasswords(t *testing.T) {
+	forEachServer(t, func(d dbServer) {
+		root := d.openRoot()
 		const user = "shop_db"
 		d.must(root.EnsureAccount(d.Context(), user, user, mariadb.Hash("first")))
 		d.must(root.EnsureAccount(d.Context(), user, user, mariadb.Hash("another")))
-		d.opens(user, user, map[string]bool{"first": true, "another": false, "": false})
+		d.expectLogins(user, user, map[string]bool{"first": true, "another": false, "": false})
 		before := "first"
-		for _, next := range odd {
+		for _, next := range oddPasswords {
 			d.must(root.SetPasswords(d.Context(), user, mariadb.Hash(before), mariadb.Hash(next)))
-			d.opens(user, user, map[string]bool{before: true, next: true, next + "x": false})
+			d.expectLogins(user, user, map[string]bool{before: true, next: true, next + "x": false})
 			d.must(root.SetPasswords(d.Context(), user, mariadb.Hash(next)))
 			d.must(root.SetPasswords(d.Context(), user, mariadb.Hash(next))) // harmless
-			d.opens(user, user, map[string]bool{before: false, next: true})
+			d.expectLogins(user, user, map[string]bool{before: false, next: true})
 			before = next
 		}
 		for _, hashes := range [][]string{nil, {"no hash"}, {mariadb.Hash("a"), mariadb.Hash("b"), mariadb.Hash("c")}} {
@@ -107,16 +107,16 @@ func TestPasswords(t *testing.T) {
 				d.Errorf("%d hashes are taken: %q", len(hashes), hashes)
 			}
 		}
-		d.opens(user, user, map[string]bool{before: true})
+		d.expectLogins(user, user, map[string]bool{before: true})
 	})
 }
 
 // Root logs in from the pod itself, and from afar: both are one account to people.
-func TestRootEverywhere(t *testing.T) {
-	each(t, func(d desk) {
-		root := d.root()
+func TestRootPasswordOnAllHosts(t *testing.T) {
+	forEachServer(t, func(d dbServer) {
+		root := d.openRoot()
 		d.must(root.SetPasswords(d.Context(), session.Root, mariadb.Hash("next")))
-		d.opens(session.Root, "mysql", map[string]bool{d.rootPassword: false, "next": true})
+		d.expectLogins(session.Root, "mysql", map[string]bool{d.rootPassword: false, "next": true})
 		if err := root.SetPasswords(d.Context(), "nobody", mariadb.Hash("x")); err == nil || !strings.Contains(err.Error(), "account nobody does not exist") {
 			d.Errorf("the password of nobody is changed: %v", err)
 		}
@@ -124,45 +124,45 @@ func TestRootEverywhere(t *testing.T) {
 }
 
 // A schema is its account's alone, also where _ could stand for any letter.
-func TestSchemaIsOnesOwn(t *testing.T) {
-	each(t, func(d desk) {
-		root := d.root()
+func TestSchemaIsolation(t *testing.T) {
+	forEachServer(t, func(d dbServer) {
+		root := d.openRoot()
 		for _, name := range []string{"a_b", "axb"} {
 			d.must(root.EnsureAccount(d.Context(), name, name, mariadb.Hash(name)))
 		}
-		d.opens("a_b", "a_b", map[string]bool{"a_b": true})
-		d.opens("a_b", "axb", map[string]bool{"a_b": false})
+		d.expectLogins("a_b", "a_b", map[string]bool{"a_b": true})
+		d.expectLogins("a_b", "axb", map[string]bool{"a_b": false})
 	})
 }
 
 func TestVersion(t *testing.T) {
-	each(t, func(d desk) {
-		v, err := d.root().Version(d.Context())
+	forEachServer(t, func(d dbServer) {
+		v, err := d.openRoot().Version(d.Context())
 		d.must(err)
-		if !strings.HasSuffix(d.Name(), "/"+v.Series()) && !strings.HasSuffix(d.Name(), "/played") || !v.Exact || !v.TwoPasswords() {
+		if !strings.HasSuffix(d.Name(), "/"+v.Series()) && !strings.HasSuffix(d.Name(), "/played") || !v.HasPatch || !v.SupportsTwoPasswords() {
 			d.Errorf("%s says that it is %+v", d.Name(), v)
 		}
 	})
 }
 
-func TestTrouble(t *testing.T) {
+func TestErrorKinds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts servers")
 	}
 	s := mariadbd.New(t, "11.8", "--max-connections=10")
 	s.Start()
-	d := newDesk(t, s)
-	trouble := func(want session.Trouble, l session.Login) {
+	d := newDBServer(t, s)
+	expectKind := func(want session.ErrorKind, l session.Login) {
 		t.Helper()
-		begun := time.Now()
+		start := time.Now()
 		in, err := l.Open(t.Context())
 		if err == nil {
 			in.Close()
 		}
-		if got := session.TroubleOf(err); got != want {
+		if got := session.ErrorKindOf(err); got != want {
 			t.Errorf("%v is %q, want %q", err, got, want)
 		}
-		if took := time.Since(begun); took > 10*time.Second {
+		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("%q took %s", want, took)
 		}
 		if err != nil && strings.Contains(err.Error(), l.Password) {
@@ -170,13 +170,13 @@ func TestTrouble(t *testing.T) {
 		}
 	}
 	root := d.login(session.Root, s.RootPassword, "")
-	trouble("", root)
-	trouble(session.Denied, d.login(session.Root, "secret-and-wrong", ""))
-	trouble(session.Denied, d.login("nobody", "secret-and-wrong", ""))
-	gone := root
-	gone.Address = net.JoinHostPort(s.Address, "1")
-	trouble(session.Silent, gone)
-	d.root() // one of ten and of the one for root
+	expectKind("", root)
+	expectKind(session.AccessDenied, d.login(session.Root, "secret-and-wrong", ""))
+	expectKind(session.AccessDenied, d.login("nobody", "secret-and-wrong", ""))
+	closedPort := root
+	closedPort.Address = net.JoinHostPort(s.Address, "1")
+	expectKind(session.Unreachable, closedPort)
+	d.openRoot() // one of ten and of the one for root
 	var all []*session.Session
 	for range 12 {
 		in, err := root.Open(t.Context())
@@ -185,19 +185,19 @@ func TestTrouble(t *testing.T) {
 		}
 		all = append(all, in)
 	}
-	trouble(session.Full, root)
-	aside := root
-	aside.Address = net.JoinHostPort(s.Address, strconv.Itoa(mariadb.AdminPort))
-	trouble("", aside)
+	expectKind(session.TooManyConnections, root)
+	admin := root
+	admin.Address = net.JoinHostPort(s.Address, strconv.Itoa(mariadb.AdminPort))
+	expectKind("", admin)
 	for _, in := range all {
 		in.Close()
 	}
-	s.Freeze()
-	trouble(session.Silent, root)
+	s.Pause()
+	expectKind(session.Unreachable, root)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := root.Open(ctx); session.TroubleOf(err) != session.Silent {
-		t.Errorf("a server that hangs is %q: %v", session.TroubleOf(err), err)
+	if _, err := root.Open(ctx); session.ErrorKindOf(err) != session.Unreachable {
+		t.Errorf("a server that hangs is %q: %v", session.ErrorKindOf(err), err)
 	}
-	s.Thaw()
+	s.Resume()
 }

@@ -13,20 +13,20 @@ type Events []Event
 
 // Where keeps the events for which keep holds.
 func (es Events) Where(keep func(*Event) bool) Events {
-	var kept Events
+	var matching Events
 	for i := range es {
 		if keep(&es[i]) {
-			kept = append(kept, es[i])
+			matching = append(matching, es[i])
 		}
 	}
-	return kept
+	return matching
 }
 
 // Writes keeps the requests that could change something, see [Event.Write].
-func (es Events) Writes() Events { return es.Where((*Event).Write) }
+func (es Events) Writes() Events { return es.Where((*Event).IsWrite) }
 
 // Reads keeps all other requests.
-func (es Events) Reads() Events { return es.Where(func(e *Event) bool { return !e.Write() }) }
+func (es Events) Reads() Events { return es.Where(func(e *Event) bool { return !e.IsWrite() }) }
 
 // By keeps the requests of these users.
 func (es Events) By(users ...string) Events {
@@ -45,7 +45,7 @@ func (es Events) In(namespaces ...string) Events {
 // "pods/status", but not the other way round.
 func (es Events) Of(resources ...string) Events {
 	return es.Where(func(e *Event) bool {
-		return slices.Contains(resources, e.Resource()) || slices.Contains(resources, e.resourceAlone())
+		return slices.Contains(resources, e.Resource()) || slices.Contains(resources, e.groupResource())
 	})
 }
 
@@ -54,7 +54,7 @@ type Row struct {
 	User, Verb, Resource string
 
 	Accepted int // answered with a code below 400
-	Refused  int // all others
+	Rejected int // all others
 }
 
 // Table has one row per user, verb and resource, sorted by them.
@@ -85,7 +85,7 @@ func (es Events) Count() Table {
 			row.Accepted++
 			continue
 		}
-		row.Refused++
+		row.Rejected++
 	}
 	table := make(Table, 0, len(rows))
 	for _, row := range rows {
@@ -98,25 +98,25 @@ func (es Events) Count() Table {
 }
 
 // Total adds up all rows.
-func (t Table) Total() (accepted, refused int) {
+func (t Table) Total() (accepted, rejected int) {
 	for _, row := range t {
 		accepted += row.Accepted
-		refused += row.Refused
+		rejected += row.Rejected
 	}
-	return accepted, refused
+	return accepted, rejected
 }
 
 // String prints the table with aligned columns.
 func (t Table) String() string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	write := func(user, resource, verb, accepted, refused any) {
+	write := func(user, resource, verb, accepted, rejected any) {
 		// Writing to memory does not fail.
-		_, _ = fmt.Fprintf(w, "%v\t%v\t%v\t%v\t%v\n", user, resource, verb, accepted, refused)
+		_, _ = fmt.Fprintf(w, "%v\t%v\t%v\t%v\t%v\n", user, resource, verb, accepted, rejected)
 	}
 	write("USER", "RESOURCE", "VERB", "ACCEPTED", "REFUSED")
 	for _, row := range t {
-		write(row.User, row.Resource, row.Verb, row.Accepted, row.Refused)
+		write(row.User, row.Resource, row.Verb, row.Accepted, row.Rejected)
 	}
 	_ = w.Flush()
 	return text.String()

@@ -32,7 +32,7 @@ func TestResource(t *testing.T) {
 	}
 }
 
-func TestWrite(t *testing.T) {
+func TestIsWrite(t *testing.T) {
 	tests := map[string]struct {
 		event Event
 		want  bool
@@ -48,7 +48,7 @@ func TestWrite(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.event.Write(); got != tc.want {
+			if got := tc.event.IsWrite(); got != tc.want {
 				t.Errorf("Write() = %v, want %v", got, tc.want)
 			}
 		})
@@ -87,24 +87,24 @@ func TestCount(t *testing.T) {
 	started, ended, running := event("bob", "watch", "pods", 200), event("bob", "watch", "pods", 200), event("bob", "watch", "pods", 200)
 	started.Stage, running.Stage = StageStarted, StageStarted
 	started.AuditID, ended.AuditID, running.AuditID = "w1", "w1", "w2"
-	gaveUp := event("bob", "create", "pods", 500)
-	gaveUp.Stage = StagePanic
+	panicked := event("bob", "create", "pods", 500)
+	panicked.Stage = StagePanic
 
 	got := Events{
 		started, event("anna", "patch", "pods", 409), event("anna", "create", "pods", 201), event("anna", "patch", "pods", 200),
-		running, ended, event("anna", "patch", "pods", 200), gaveUp, event("bob", "create", "pods", 0),
+		running, ended, event("anna", "patch", "pods", 200), panicked, event("bob", "create", "pods", 0),
 	}.Count()
 	want := Table{
 		{User: "anna", Verb: "create", Resource: "pods", Accepted: 1},
-		{User: "anna", Verb: "patch", Resource: "pods", Accepted: 2, Refused: 1},
-		{User: "bob", Verb: "create", Resource: "pods", Refused: 2},
+		{User: "anna", Verb: "patch", Resource: "pods", Accepted: 2, Rejected: 1},
+		{User: "bob", Verb: "create", Resource: "pods", Rejected: 2},
 		{User: "bob", Verb: "watch", Resource: "pods", Accepted: 2},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if accepted, refused := got.Total(); accepted != 5 || refused != 3 {
-		t.Errorf("Total() = %d, %d, want 5, 3", accepted, refused)
+	if accepted, rejected := got.Total(); accepted != 5 || rejected != 3 {
+		t.Errorf("Total() = %d, %d, want 5, 3", accepted, rejected)
 	}
 	wantText := `USER  RESOURCE  VERB    ACCEPTED  REFUSED
 anna  pods      create  1         0

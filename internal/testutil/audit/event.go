@@ -66,14 +66,14 @@ func (e *Event) Resource() string {
 		path, _, _ := strings.Cut(e.RequestURI, "?")
 		return path
 	}
-	name := e.resourceAlone()
+	name := e.groupResource()
 	if e.ObjectRef.Subresource != "" {
 		name += "/" + e.ObjectRef.Subresource
 	}
 	return name
 }
 
-func (e *Event) resourceAlone() string {
+func (e *Event) groupResource() string {
 	if e.ObjectRef.APIGroup == "" {
 		return e.ObjectRef.Resource
 	}
@@ -85,10 +85,10 @@ func (e *Event) Accepted() bool {
 	return e.ResponseStatus.Code > 0 && e.ResponseStatus.Code < 400
 }
 
-// Write says whether the request could change what the API server stores. Questions
+// IsWrite says whether the request could change what the API server stores. Questions
 // that are asked by a create, such as a SubjectAccessReview or a token, and dry runs
 // could not.
-func (e *Event) Write() bool {
+func (e *Event) IsWrite() bool {
 	switch e.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 	default:
@@ -101,10 +101,10 @@ func (e *Event) Write() bool {
 	if e.ObjectRef.Resource == "" || e.ObjectRef.Subresource == "token" {
 		return false
 	}
-	return !e.dryRun()
+	return !e.isDryRun()
 }
 
-func (e *Event) dryRun() bool {
+func (e *Event) isDryRun() bool {
 	u, err := url.Parse(e.RequestURI)
 	return err == nil && u.Query().Get("dryRun") != ""
 }

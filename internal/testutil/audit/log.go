@@ -23,8 +23,8 @@ const markPrefix = "/version?mark="
 const (
 	// markTimeout is generous: the line of an answered request is there already.
 	markTimeout = 10 * time.Second
-	// answerTimeout is for API servers that were killed: they answer nothing any more.
-	answerTimeout = 10 * time.Second
+	// deletionTimeout is for API servers that were killed: they answer nothing any more.
+	deletionTimeout = 10 * time.Second
 )
 
 // Position is a place in the log, between two lines. The zero value is its beginning.
@@ -33,8 +33,8 @@ type Position int64
 // Log is the audit log of one API server. It holds no state: several tests may read
 // the same file, each from its own positions.
 type Log struct {
-	path  string
-	about string // only lines with this text are events
+	path      string
+	substring string // only lines with this text are events
 }
 
 // Open names the file to read, which has to exist.
@@ -45,9 +45,9 @@ func Open(path string) (*Log, error) {
 	return &Log{path: path}, nil
 }
 
-// About is the same log for one who only cares for lines with a text, for example the name
+// WithSubstring is the same log for one who only cares for lines with a text, for example the name
 // of a namespace: other lines are not even parsed.
-func (l *Log) About(text string) *Log { return &Log{path: l.path, about: text} }
+func (l *Log) WithSubstring(text string) *Log { return &Log{path: l.path, substring: text} }
 
 // Mark returns a position that lies behind the lines of all requests that were
 // answered before the call.
@@ -77,8 +77,8 @@ func (l *Log) Mark(ctx context.Context, cfg *rest.Config) (Position, error) {
 // are complete.
 func (l *Log) Between(from, to Position) (Events, error) {
 	var events Events
-	_, err := l.lines(from, to, func(_ Position, line []byte) error {
-		if !bytes.Contains(line, []byte(l.about)) {
+	_, err := l.readLines(from, to, func(_ Position, line []byte) error {
+		if !bytes.Contains(line, []byte(l.substring)) {
 			return nil
 		}
 		e, err := parse(line)
@@ -101,34 +101,34 @@ func (l *Log) Since(ctx context.Context, cfg *rest.Config, from Position) (Event
 	if err != nil {
 		return nil, err
 	}
-	if to, err = l.answered(ctx, from, to); err != nil {
+	if to, err = l.waitForDeletions(ctx, from, to); err != nil {
 		return nil, fmt.Errorf("wait for answers in audit log: %w", err)
 	}
 	return l.Between(from, to)
 }
 
-// answered returns the place behind the answers to all deletions that were received between
+// waitForDeletions returns the place behind the answers to all deletions that were received between
 // two positions, which is the second one if there is nothing to wait for. A deletion is seen by
 // everybody before it is answered: the API server then gives back the address of a Service,
 // which takes a busy machine more than half a second.
-func (l *Log) answered(ctx context.Context, from, to Position) (Position, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+func (l *Log) waitForDeletions(ctx context.Context, from, to Position) (Position, error) {
+	ctx, cancel := context.WithTimeout(ctx, deletionTimeout)
 	defer cancel()
-	waiting := map[string]bool{}
+	pending := map[string]bool{}
 	end, err := l.follow(ctx, from, func(start Position, line []byte) (bool, error) {
-		if len(waiting) > 0 || bytes.Contains(line, []byte(stageReceived)) && bytes.Contains(line, []byte(l.about)) {
+		if len(pending) > 0 || bytes.Contains(line, []byte(stageReceived)) && bytes.Contains(line, []byte(l.substring)) {
 			e, err := parse(line)
 			if err != nil {
 				return false, err
 			}
 			switch {
 			case e.Stage != stageReceived:
-				delete(waiting, e.AuditID)
+				delete(pending, e.AuditID)
 			case start < to:
-				waiting[e.AuditID] = true
+				pending[e.AuditID] = true
 			}
 		}
-		return len(waiting) == 0 && start+Position(len(line)) >= to, nil
+		return len(pending) == 0 && start+Position(len(line)) >= to, nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
 		return end, nil
@@ -144,8 +144,8 @@ func (l *Log) size() (Position, error) {
 	return Position(info.Size()), nil
 }
 
-// errFound ends the search for a line.
-var errFound = errors.New("found")
+// errStopReading ends the search for a line.
+var errStopReading = errors.New("found")
 
 // waitFor returns the end of the line that contains text.
 func (l *Log) waitFor(ctx context.Context, from Position, text string) (Position, error) {
@@ -157,18 +157,18 @@ func (l *Log) waitFor(ctx context.Context, from Position, text string) (Position
 // follow calls use for each line until it says that it has seen enough, and returns the end of
 // the last one. The file is asked again and again, because another process writes it: from may
 // even lie within a line.
-func (l *Log) follow(ctx context.Context, from Position, use func(start Position, line []byte) (bool, error)) (Position, error) {
+func (l *Log) follow(ctx context.Context, from Position, visit func(start Position, line []byte) (bool, error)) (Position, error) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		end, err := l.lines(from, -1, func(start Position, line []byte) error {
-			enough, err := use(start, line)
-			if enough {
-				return errFound
+		end, err := l.readLines(from, -1, func(start Position, line []byte) error {
+			done, err := visit(start, line)
+			if done {
+				return errStopReading
 			}
 			return err
 		})
-		if errors.Is(err, errFound) {
+		if errors.Is(err, errStopReading) {
 			return end, nil
 		}
 		if err != nil {
@@ -183,10 +183,10 @@ func (l *Log) follow(ctx context.Context, from Position, use func(start Position
 	}
 }
 
-// lines calls use for each complete line that begins in [from, to), or in all of the
+// readLines calls use for each complete line that begins in [from, to), or in all of the
 // file when to is negative, and returns the end of the last one. A last line without
 // its end is still being written: it stays for the next call.
-func (l *Log) lines(from, to Position, use func(start Position, line []byte) error) (Position, error) {
+func (l *Log) readLines(from, to Position, visit func(start Position, line []byte) error) (Position, error) {
 	f, err := os.Open(l.path)
 	if err != nil {
 		return from, err
@@ -206,7 +206,7 @@ func (l *Log) lines(from, to Position, use func(start Position, line []byte) err
 		}
 		start := from
 		from += Position(len(line))
-		if err := use(start, line); err != nil {
+		if err := visit(start, line); err != nil {
 			return from, fmt.Errorf("line at byte %d: %w", start, err)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// line is a line as kube-apiserver 1.36 writes it, shortened to one request.
-func line(id, stage, verb, user, uri, ref string, code string) string {
+// auditLine is a line as kube-apiserver 1.36 writes it, shortened to one request.
+func auditLine(id, stage, verb, user, uri, ref string, code string) string {
 	return `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"RequestResponse","auditID":"` + id +
 		`","stage":"` + stage + `","requestURI":"` + uri + `","verb":"` + verb +
 		`","user":{"username":"` + user + `","groups":["system:masters","system:authenticated"]}` +
@@ -22,19 +22,19 @@ func line(id, stage, verb, user, uri, ref string, code string) string {
 		`,"annotations":{"authorization.k8s.io/decision":"allow"}}` + "\n"
 }
 
-func created(id, name string) string {
-	return line(id, StageComplete, "create", "anna", "/api/v1/namespaces/shop/configmaps",
+func createLine(id, name string) string {
+	return auditLine(id, StageComplete, "create", "anna", "/api/v1/namespaces/shop/configmaps",
 		`,"objectRef":{"resource":"configmaps","namespace":"shop","name":"`+name+`","apiVersion":"v1"}`+
 			`,"requestObject":{"kind":"ConfigMap"}`, "201")
 }
 
-func deletion(id, stage string) string {
-	return line(id, stage, "delete", "anna", "/api/v1/namespaces/shop/services/web",
+func deleteLine(id, stage string) string {
+	return auditLine(id, stage, "delete", "anna", "/api/v1/namespaces/shop/services/web",
 		`,"objectRef":{"resource":"services","namespace":"shop","name":"web","apiVersion":"v1"}`, "200")
 }
 
-func marked(id string) string {
-	return line(id, StageComplete, "get", "admin", "/version?mark="+id, "", "200")
+func markLine(id string) string {
+	return auditLine(id, StageComplete, "get", "admin", "/version?mark="+id, "", "200")
 }
 
 func openLog(t *testing.T, content string) *Log {
@@ -50,7 +50,7 @@ func openLog(t *testing.T, content string) *Log {
 	return log
 }
 
-func add(t *testing.T, l *Log, content string) Position {
+func appendToLog(t *testing.T, l *Log, content string) Position {
 	t.Helper()
 	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -67,8 +67,8 @@ func add(t *testing.T, l *Log, content string) Position {
 	return size
 }
 
-// ids of the events between two positions: enough to say which lines were read.
-func ids(t *testing.T, l *Log, from, to Position) string {
+// eventIDs of the events between two positions: enough to say which lines were read.
+func eventIDs(t *testing.T, l *Log, from, to Position) string {
 	t.Helper()
 	events, err := l.Between(from, to)
 	if err != nil {
@@ -88,7 +88,7 @@ func TestOpenNeedsFile(t *testing.T) {
 }
 
 func TestEventFields(t *testing.T) {
-	log := openLog(t, created("1", "one"))
+	log := openLog(t, createLine("1", "one"))
 	events, err := log.Between(0, -1)
 	if err != nil {
 		t.Fatal(err)
@@ -110,9 +110,9 @@ func TestEventFields(t *testing.T) {
 
 func TestBetween(t *testing.T) {
 	log := openLog(t, "")
-	one := add(t, log, created("1", "one"))
-	two := add(t, log, marked("fence")+created("2", "two"))
-	end := add(t, log, created("3", "three"))
+	one := appendToLog(t, log, createLine("1", "one"))
+	two := appendToLog(t, log, markLine("fence")+createLine("2", "two"))
+	end := appendToLog(t, log, createLine("3", "three"))
 
 	tests := map[string]struct {
 		from, to Position
@@ -125,7 +125,7 @@ func TestBetween(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := ids(t, log, tc.from, tc.to); got != tc.want {
+			if got := eventIDs(t, log, tc.from, tc.to); got != tc.want {
 				t.Errorf("got events %q, want %q", got, tc.want)
 			}
 		})
@@ -133,28 +133,28 @@ func TestBetween(t *testing.T) {
 }
 
 // A reader that comes while a line is being written must see it later, whole.
-func TestHalfWrittenLine(t *testing.T) {
-	full := created("2", "two")
-	log := openLog(t, created("1", "one")+full[:len(full)/2])
-	if got := ids(t, log, 0, -1); got != "1" {
+func TestPartialLineIsReadWhenComplete(t *testing.T) {
+	full := createLine("2", "two")
+	log := openLog(t, createLine("1", "one")+full[:len(full)/2])
+	if got := eventIDs(t, log, 0, -1); got != "1" {
 		t.Errorf("got events %q while the second line was half-written, want 1", got)
 	}
-	add(t, log, full[len(full)/2:])
-	if got := ids(t, log, 0, -1); got != "1 2" {
+	appendToLog(t, log, full[len(full)/2:])
+	if got := eventIDs(t, log, 0, -1); got != "1 2" {
 		t.Errorf("got events %q when the second line was there, want 1 2", got)
 	}
 }
 
 // The mark may be asked for while somebody else's line is half-written.
-func TestWaitForFromWithinALine(t *testing.T) {
-	full := created("1", "one")
+func TestWaitForStartsInsideLine(t *testing.T) {
+	full := createLine("1", "one")
 	log := openLog(t, full[:20])
 	from, err := log.size()
 	if err != nil {
 		t.Fatal(err)
 	}
-	end := add(t, log, full[20:]+marked("fence"))
-	add(t, log, created("2", "two"))
+	end := appendToLog(t, log, full[20:]+markLine("fence"))
+	appendToLog(t, log, createLine("2", "two"))
 	got, err := log.waitFor(t.Context(), from, "fence")
 	if err != nil || got != end {
 		t.Errorf("waitFor = %d, %v, want %d", got, err, end)
@@ -162,30 +162,30 @@ func TestWaitForFromWithinALine(t *testing.T) {
 }
 
 // Everybody sees that an object is gone before who deleted it is told.
-func TestDeletionsAreWaitedFor(t *testing.T) {
-	received := deletion("1", stageReceived)
-	answer := deletion("1", StageComplete)
+func TestWaitForDeletions(t *testing.T) {
+	received := deleteLine("1", stageReceived)
+	response := deleteLine("1", StageComplete)
 	tests := map[string]struct {
 		before, after string // the mark
 		want          string
 	}{
-		"answered behind the mark":                  {received, created("2", "two") + answer + created("3", "three"), "2 1"},
-		"answered before it":                        {received + answer, created("2", "two"), "1"},
-		"asked for behind it":                       {created("2", "two"), received, "2"},
-		"asked for while another one is waited for": {received, deletion("4", stageReceived) + answer, "1"},
+		"answered behind the mark":                  {received, createLine("2", "two") + response + createLine("3", "three"), "2 1"},
+		"answered before it":                        {received + response, createLine("2", "two"), "1"},
+		"asked for behind it":                       {createLine("2", "two"), received, "2"},
+		"asked for while another one is waited for": {received, deleteLine("4", stageReceived) + response, "1"},
 		"of somebody else":                          {strings.ReplaceAll(received, "shop", "garden"), "", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			log := openLog(t, "").About("shop")
-			to := add(t, log, tc.before+marked("fence"))
-			later := time.AfterFunc(20*time.Millisecond, func() { add(t, log, tc.after) })
+			log := openLog(t, "").WithSubstring("shop")
+			to := appendToLog(t, log, tc.before+markLine("fence"))
+			later := time.AfterFunc(20*time.Millisecond, func() { appendToLog(t, log, tc.after) })
 			defer later.Stop()
-			end, err := log.answered(t.Context(), 0, to)
+			end, err := log.waitForDeletions(t.Context(), 0, to)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := ids(t, log, 0, end); got != tc.want {
+			if got := eventIDs(t, log, 0, end); got != tc.want {
 				t.Errorf("got events %q, want %q", got, tc.want)
 			}
 		})
@@ -193,41 +193,41 @@ func TestDeletionsAreWaitedFor(t *testing.T) {
 }
 
 // An API server that was killed answers nothing any more, and the test has to go on.
-func TestDeletionsAreNotWaitedForForever(t *testing.T) {
+func TestWaitForDeletionsTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := openLog(t, "")
-		to := add(t, log, created("1", "one")+deletion("2", stageReceived)+marked("fence"))
-		end, err := log.answered(t.Context(), 0, to)
+		to := appendToLog(t, log, createLine("1", "one")+deleteLine("2", stageReceived)+markLine("fence"))
+		end, err := log.waitForDeletions(t.Context(), 0, to)
 		if err != nil || end != to {
 			t.Errorf("answered = %d, %v, want %d", end, err, to)
 		}
 	})
 }
 
-func TestLineOfManyMegabytes(t *testing.T) {
-	big := strings.Replace(created("2", "two"), `{"kind":"ConfigMap"}`, `{"data":"`+strings.Repeat("x", 5<<20)+`"}`, 1)
-	log := openLog(t, created("1", "one")+big+created("3", "three"))
-	if got := ids(t, log, 0, -1); got != "1 2 3" {
+func TestLargeLine(t *testing.T) {
+	big := strings.Replace(createLine("2", "two"), `{"kind":"ConfigMap"}`, `{"data":"`+strings.Repeat("x", 5<<20)+`"}`, 1)
+	log := openLog(t, createLine("1", "one")+big+createLine("3", "three"))
+	if got := eventIDs(t, log, 0, -1); got != "1 2 3" {
 		t.Errorf("got events %q, want 1 2 3", got)
 	}
 }
 
-func TestBrokenLines(t *testing.T) {
-	full := created("2", "two")
+func TestTruncatedLines(t *testing.T) {
+	full := createLine("2", "two")
 	tests := map[string]struct {
 		content string
 		want    string
 		wantErr string
 	}{
-		"killed while writing, then restarted": {full[:200] + created("3", "three"), "3", ""},
-		"killed twice":                         {full[:200] + full[:90] + created("3", "three"), "3", ""},
-		"no event at all":                      {created("1", "one") + "rotated\n", "", "line at byte"},
+		"killed while writing, then restarted": {full[:200] + createLine("3", "three"), "3", ""},
+		"killed twice":                         {full[:200] + full[:90] + createLine("3", "three"), "3", ""},
+		"no event at all":                      {createLine("1", "one") + "rotated\n", "", "line at byte"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			log := openLog(t, tc.content)
 			if tc.wantErr == "" {
-				if got := ids(t, log, 0, -1); got != tc.want {
+				if got := eventIDs(t, log, 0, -1); got != tc.want {
 					t.Errorf("got events %q, want %q", got, tc.want)
 				}
 				return

@@ -34,7 +34,7 @@ func Assets() (string, error) {
 	}
 }
 
-func binary(assets, name string) (string, error) {
+func binaryPath(assets, name string) (string, error) {
 	path := filepath.Join(assets, name)
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("find %s (`make assets` builds it): %w", name, err)

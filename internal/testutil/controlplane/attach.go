@@ -21,13 +21,13 @@ func (p *Plane) Share() error {
 // Attach returns the control plane that another process shares in dir. Its processes belong to
 // that one: they are nil here, and Stop leaves them running.
 func Attach(dir string) (*Plane, error) {
-	p := &Plane{Options: Options{Dir: dir, Audit: true}, release: func() {}}
+	p := &Plane{Options: Options{Dir: dir, Audit: true}, releasePorts: func() {}}
 	var err error
 	if p.Config, err = clientcmd.BuildConfigFromFlags("", filepath.Join(dir, adminKubeconfig)); err != nil {
 		return nil, fmt.Errorf("attach to the control plane in %s: %w", dir, err)
 	}
 	p.Config.QPS = -1
-	if p.ca, err = openAuthority(p.file("pki")); err != nil {
+	if p.ca, err = openAuthority(p.path("pki")); err != nil {
 		return nil, fmt.Errorf("attach to the control plane in %s: %w", dir, err)
 	}
 	return p, nil

@@ -53,10 +53,10 @@ type Options struct {
 	ExtraArgs map[string][]string
 }
 
-func (o *Options) file(name string) string { return filepath.Join(o.Dir, name) }
+func (o *Options) path(name string) string { return filepath.Join(o.Dir, name) }
 
 // AuditLog is the file the API server writes when Audit is set.
-func (o *Options) AuditLog() string { return o.file("audit.log") }
+func (o *Options) AuditLog() string { return o.path("audit.log") }
 
 // Plane is a running control plane.
 type Plane struct {
@@ -70,19 +70,19 @@ type Plane struct {
 
 	EtcdURL string
 
-	// Keep leaves a temporary folder, with the logs in it, where it is.
-	Keep bool
+	// KeepDir leaves a temporary folder, with the logs in it, where it is.
+	KeepDir bool
 
-	ca        *authority
-	temporary bool
-	release   func() // gives the ports back
+	ca             *authority
+	dirIsTemporary bool
+	releasePorts   func() // gives the ports back
 }
 
 // Start starts a control plane and returns when it can take work: the API server is
 // ready and, if there is a controller-manager, the first ServiceAccount exists, so
 // that pods can be created.
 func Start(ctx context.Context, o Options) (_ *Plane, err error) {
-	p := &Plane{Options: o, release: func() {}}
+	p := &Plane{Options: o, releasePorts: func() {}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Stop())
@@ -91,7 +91,7 @@ func Start(ctx context.Context, o Options) (_ *Plane, err error) {
 	if err := p.prepare(); err != nil {
 		return nil, fmt.Errorf("prepare control plane: %w", err)
 	}
-	p.Keep = true // the error will name the logs
+	p.KeepDir = true // the error will name the logs
 	// The API server connects to etcd until it answers: no need to wait in between.
 	if err := errors.Join(p.Etcd.Start(), p.APIServer.Start()); err != nil {
 		return nil, err
@@ -99,11 +99,11 @@ func Start(ctx context.Context, o Options) (_ *Plane, err error) {
 	if err := p.WaitReady(ctx); err != nil {
 		return nil, err
 	}
-	for _, part := range []*Process{p.ControllerManager, p.Scheduler} {
-		if part == nil {
+	for _, process := range []*Process{p.ControllerManager, p.Scheduler} {
+		if process == nil {
 			continue
 		}
-		if err := part.Start(); err != nil {
+		if err := process.Start(); err != nil {
 			return nil, err
 		}
 	}
@@ -112,30 +112,30 @@ func Start(ctx context.Context, o Options) (_ *Plane, err error) {
 			return nil, err
 		}
 	}
-	p.Keep = false
+	p.KeepDir = false
 	return p, nil
 }
 
 func (p *Plane) prepare() error {
-	if err := p.defaults(); err != nil {
+	if err := p.setDefaults(); err != nil {
 		return err
 	}
 	ports, release, err := choosePorts(p.PortBase)
 	if err != nil {
 		return err
 	}
-	p.release = release
-	if p.ca, err = openAuthority(p.file("pki")); err != nil {
+	p.releasePorts = release
+	if p.ca, err = openAuthority(p.path("pki")); err != nil {
 		return err
 	}
 	hosts, err := p.servingHosts()
 	if err != nil {
 		return err
 	}
-	if err := p.ca.serving("apiserver", hosts); err != nil {
+	if err := p.ca.issueServingCert("apiserver", hosts); err != nil {
 		return err
 	}
-	cert, key, err := p.ca.client("apiserver-kubelet", "system:masters")
+	cert, key, err := p.ca.issueClientCert("apiserver-kubelet", "system:masters")
 	if err != nil {
 		return err
 	}
@@ -143,19 +143,19 @@ func (p *Plane) prepare() error {
 		return err
 	}
 	if p.Audit {
-		if err := os.WriteFile(p.file("audit-policy.yaml"), auditPolicy, 0o644); err != nil {
+		if err := os.WriteFile(p.path("audit-policy.yaml"), auditPolicy, 0o644); err != nil {
 			return err
 		}
 	}
-	p.EtcdURL = "http://" + local(ports.etcd)
-	host := "https://" + local(ports.api)
+	p.EtcdURL = "http://" + loopbackAddress(ports.etcd)
+	host := "https://" + loopbackAddress(ports.api)
 	if p.Config, err = p.configFor(host, "admin", "system:masters"); err != nil {
 		return err
 	}
-	return p.processes(ports, host)
+	return p.createProcesses(ports, host)
 }
 
-func (p *Plane) defaults() (err error) {
+func (p *Plane) setDefaults() (err error) {
 	if p.Assets == "" {
 		if p.Assets, err = Assets(); err != nil {
 			return err
@@ -165,27 +165,27 @@ func (p *Plane) defaults() (err error) {
 		if p.Dir, err = os.MkdirTemp("", "holdfast-plane-"); err != nil {
 			return err
 		}
-		p.temporary = true
+		p.dirIsTemporary = true
 	}
 	if p.ServiceRange == "" {
 		p.ServiceRange = "10.96.0.0/12"
 	}
-	return os.MkdirAll(p.file("log"), 0o755)
+	return os.MkdirAll(p.path("log"), 0o755)
 }
 
-func (p *Plane) processes(ports ports, host string) (err error) {
-	pki := p.file("pki")
-	if p.Etcd, err = p.process("etcd", p.etcdArgs(ports)); err != nil {
+func (p *Plane) createProcesses(ports ports, host string) (err error) {
+	pki := p.path("pki")
+	if p.Etcd, err = p.newProcess("etcd", p.etcdArgs(ports)); err != nil {
 		return err
 	}
-	if p.APIServer, err = p.process("kube-apiserver", p.apiServerArgs(ports, pki)); err != nil {
+	if p.APIServer, err = p.newProcess("kube-apiserver", p.apiServerArgs(ports, pki)); err != nil {
 		return err
 	}
 	if !p.NoControllerManager {
 		if err := p.WriteKubeconfig("controller-manager.kubeconfig", host, "system:kube-controller-manager"); err != nil {
 			return err
 		}
-		if p.ControllerManager, err = p.process("kube-controller-manager", p.controllerManagerArgs(pki)); err != nil {
+		if p.ControllerManager, err = p.newProcess("kube-controller-manager", p.controllerManagerArgs(pki)); err != nil {
 			return err
 		}
 	}
@@ -195,16 +195,16 @@ func (p *Plane) processes(ports ports, host string) (err error) {
 	if err := p.WriteKubeconfig("scheduler.kubeconfig", host, "system:kube-scheduler"); err != nil {
 		return err
 	}
-	p.Scheduler, err = p.process("kube-scheduler", p.schedulerArgs())
+	p.Scheduler, err = p.newProcess("kube-scheduler", p.schedulerArgs())
 	return err
 }
 
-func (p *Plane) process(name string, args []string) (*Process, error) {
-	path, err := binary(p.Assets, name)
+func (p *Plane) newProcess(name string, args []string) (*Process, error) {
+	path, err := binaryPath(p.Assets, name)
 	if err != nil {
 		return nil, err
 	}
-	return &Process{Name: name, Path: path, Args: args, Log: p.file("log/" + name + ".log")}, nil
+	return &Process{Name: name, Path: path, Args: args, Log: p.path("log/" + name + ".log")}, nil
 }
 
 // WaitReady returns when the API server says that it is ready, or says why it ended.
@@ -230,18 +230,18 @@ func (p *Plane) waitServiceAccount(ctx context.Context) error {
 }
 
 // poll asks until ok, the context ends, or a process we depend on has ended.
-func (p *Plane) poll(ctx context.Context, what string, ok func(context.Context) bool) error {
+func (p *Plane) poll(ctx context.Context, what string, done func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if ok(ctx) {
+		if done(ctx) {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for %s (logs in %s): %w", what, p.file("log"), ctx.Err())
+			return fmt.Errorf("wait for %s (logs in %s): %w", what, p.path("log"), ctx.Err())
 		case <-p.Etcd.Exited():
 			return p.Etcd.Failure()
 		case <-p.APIServer.Exited():
@@ -259,7 +259,7 @@ func (p *Plane) ConfigFor(user string, groups ...string) (*rest.Config, error) {
 }
 
 func (p *Plane) configFor(host, user string, groups ...string) (*rest.Config, error) {
-	cert, key, err := p.ca.client(user, groups...)
+	cert, key, err := p.ca.issueClientCert(user, groups...)
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +278,7 @@ func (p *Plane) WriteKubeconfig(name, host, user string, groups ...string) error
 	if err != nil {
 		return err
 	}
-	return clientcmd.WriteToFile(Kubeconfig(c), p.file(name))
+	return clientcmd.WriteToFile(Kubeconfig(c), p.path(name))
 }
 
 // Kubeconfig returns c in the form that kubectl reads.
@@ -302,8 +302,8 @@ func (p *Plane) Stop() error {
 	// Clients first, etcd last: nobody then waits for a server that is gone.
 	err := stopAll(p.Scheduler, p.ControllerManager)
 	err = errors.Join(err, stopAll(p.APIServer), stopAll(p.Etcd))
-	p.release()
-	if p.temporary && !p.Keep {
+	p.releasePorts()
+	if p.dirIsTemporary && !p.KeepDir {
 		err = errors.Join(err, os.RemoveAll(p.Dir))
 	}
 	return err

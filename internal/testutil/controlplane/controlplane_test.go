@@ -25,12 +25,12 @@ const childEnv = "CONTROLPLANE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if file := os.Getenv(childEnv); file != "" {
-		playChild(file)
+		runChild(file)
 	}
 	os.Exit(m.Run())
 }
 
-func TestPartsCanBeCrashedAndRestarted(t *testing.T) {
+func TestProcessesCanBeKilledAndRestarted(t *testing.T) {
 	p := testutil.ControlPlane(t, controlplane.Options{})
 	client := kubernetes.NewForConfigOrDie(p.Config)
 	namespace := testutil.Namespace(t, p.Config)
@@ -40,19 +40,19 @@ func TestPartsCanBeCrashedAndRestarted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []*controlplane.Process{p.APIServer, p.Etcd} {
-		old := part.Pid()
-		if err := part.Kill(); err != nil {
+	for _, process := range []*controlplane.Process{p.APIServer, p.Etcd} {
+		old := process.Pid()
+		if err := process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		if part.Pid() != 0 {
-			t.Errorf("%s has a pid although it was killed", part.Name)
+		if process.Pid() != 0 {
+			t.Errorf("%s has a pid although it was killed", process.Name)
 		}
-		if err := part.Start(); err != nil {
+		if err := process.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if part.Pid() == old {
-			t.Errorf("%s has its old pid", part.Name)
+		if process.Pid() == old {
+			t.Errorf("%s has its old pid", process.Name)
 		}
 		if err := p.WaitReady(t.Context()); err != nil {
 			t.Fatal(err)
@@ -63,7 +63,7 @@ func TestPartsCanBeCrashedAndRestarted(t *testing.T) {
 	}
 }
 
-func TestUsersHaveOnlyTheirRights(t *testing.T) {
+func TestUsersAreAuthorizedByRBAC(t *testing.T) {
 	p := testutil.ControlPlane(t, controlplane.Options{NoControllerManager: true})
 	config, err := p.ConfigFor("alice", "developers")
 	if err != nil {
@@ -75,7 +75,7 @@ func TestUsersHaveOnlyTheirRights(t *testing.T) {
 	}
 }
 
-func TestStartSaysWhyItFailed(t *testing.T) {
+func TestStartReportsFailure(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server: make test-api runs it")
 	}
@@ -86,10 +86,10 @@ func TestStartSaysWhyItFailed(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "unknown flag: --no-such-flag") || !strings.Contains(err.Error(), "kube-apiserver.log") {
 		t.Errorf("the error must quote the log and name it, got: %v", err)
 	}
-	assertNone(t, dir)
+	assertNoProcesses(t, dir)
 }
 
-func TestProcessesDieWithTheTest(t *testing.T) {
+func TestProcessesEndWithTest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server: make test-api runs it")
 	}
@@ -122,7 +122,7 @@ func TestProcessesDieWithTheTest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(10 * time.Second); alive(pid); time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(10 * time.Second); isRunning(pid); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("process %d outlived the test that started it", pid)
 			}
@@ -130,8 +130,8 @@ func TestProcessesDieWithTheTest(t *testing.T) {
 	}
 }
 
-// playChild starts a control plane, writes its pids to file and waits to be killed.
-func playChild(file string) {
+// runChild starts a control plane, writes its pids to file and waits to be killed.
+func runChild(file string) {
 	p, err := controlplane.Start(context.Background(), controlplane.Options{Dir: filepath.Join(filepath.Dir(file), "plane")})
 	if err != nil {
 		panic(err)
@@ -146,13 +146,13 @@ func playChild(file string) {
 	select {}
 }
 
-func alive(pid int) bool {
+func isRunning(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && !strings.Contains(string(stat), ") Z ") && syscall.Kill(pid, 0) == nil
 }
 
-// assertNone finds processes that were started with a path below dir.
-func assertNone(t *testing.T, dir string) {
+// assertNoProcesses finds processes that were started with a path below dir.
+func assertNoProcesses(t *testing.T, dir string) {
 	t.Helper()
 	if out, err := exec.Command("pgrep", "--full", "--list-full", dir).Output(); err == nil {
 		t.Errorf("still running:\n%s", out)

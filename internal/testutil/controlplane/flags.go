@@ -8,10 +8,10 @@ import (
 )
 
 func (o *Options) etcdArgs(p ports) []string {
-	client, peer := "http://"+local(p.etcd), "http://"+local(p.etcdPeer)
+	client, peer := "http://"+loopbackAddress(p.etcd), "http://"+loopbackAddress(p.etcdPeer)
 	args := []string{
 		"--name=etcd",
-		"--data-dir=" + o.file("etcd"),
+		"--data-dir=" + o.path("etcd"),
 		"--listen-client-urls=" + client,
 		"--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer,
@@ -27,7 +27,7 @@ func (o *Options) etcdArgs(p ports) []string {
 
 func (o *Options) apiServerArgs(p ports, pki string) []string {
 	args := []string{
-		"--etcd-servers=http://" + local(p.etcd),
+		"--etcd-servers=http://" + loopbackAddress(p.etcd),
 		"--secure-port=" + strconv.Itoa(p.api),
 		"--bind-address=" + o.bindAddress(),
 		"--tls-cert-file=" + pki + "/apiserver.crt",
@@ -55,7 +55,7 @@ func (o *Options) apiServerArgs(p ports, pki string) []string {
 	}
 	if o.Audit {
 		args = append(args,
-			"--audit-policy-file="+o.file("audit-policy.yaml"),
+			"--audit-policy-file="+o.path("audit-policy.yaml"),
 			"--audit-log-path="+o.AuditLog(),
 			"--audit-log-maxsize=1000000", // megabytes; a rotated log would lose its beginning
 		)
@@ -65,7 +65,7 @@ func (o *Options) apiServerArgs(p ports, pki string) []string {
 
 func (o *Options) controllerManagerArgs(pki string) []string {
 	return append([]string{
-		"--kubeconfig=" + o.file("controller-manager.kubeconfig"),
+		"--kubeconfig=" + o.path("controller-manager.kubeconfig"),
 		"--service-account-private-key-file=" + pki + "/sa.key",
 		"--root-ca-file=" + pki + "/ca.crt",
 		"--use-service-account-credentials=true",
@@ -80,7 +80,7 @@ func (o *Options) controllerManagerArgs(pki string) []string {
 
 func (o *Options) schedulerArgs() []string {
 	return append([]string{
-		"--kubeconfig=" + o.file("scheduler.kubeconfig"),
+		"--kubeconfig=" + o.path("scheduler.kubeconfig"),
 		"--leader-elect=false",
 		"--secure-port=0",
 		"--kube-api-qps=300",
@@ -112,4 +112,4 @@ func (o *Options) bindAddress() string {
 	return "0.0.0.0" // in the node's own network namespace
 }
 
-func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+func loopbackAddress(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -42,15 +42,15 @@ func TestArguments(t *testing.T) {
 	cases := map[string]struct {
 		change         func(*Options)
 		args           func(*Options) []string
-		want, wantNone string
+		want, unwanted string
 	}{
 		"etcd is fast by default":          {args: func(o *Options) []string { return o.etcdArgs(p) }, want: "--unsafe-no-fsync"},
-		"etcd can be durable":              {change: func(o *Options) { o.Fsync = true }, args: func(o *Options) []string { return o.etcdArgs(p) }, wantNone: "--unsafe-no-fsync"},
+		"etcd can be durable":              {change: func(o *Options) { o.Fsync = true }, args: func(o *Options) []string { return o.etcdArgs(p) }, unwanted: "--unsafe-no-fsync"},
 		"extra arguments reach etcd":       {args: func(o *Options) []string { return o.etcdArgs(p) }, want: "--quota-backend-bytes=1"},
 		"extra arguments reach the server": {args: func(o *Options) []string { return o.apiServerArgs(p, "/pki") }, want: "--etcd-compaction-interval=0"},
 		"loopback is not advertised":       {args: func(o *Options) []string { return o.apiServerArgs(p, "/pki") }, want: "--endpoint-reconciler-type=none"},
-		"an address is advertised":         {change: func(o *Options) { o.Address = "10.88.0.1" }, args: func(o *Options) []string { return o.apiServerArgs(p, "/pki") }, want: "--advertise-address=10.88.0.1", wantNone: "--endpoint-reconciler-type=none"},
-		"no audit unless asked":            {args: func(o *Options) []string { return o.apiServerArgs(p, "/pki") }, wantNone: "--audit-log-path=/d/audit.log"},
+		"an address is advertised":         {change: func(o *Options) { o.Address = "10.88.0.1" }, args: func(o *Options) []string { return o.apiServerArgs(p, "/pki") }, want: "--advertise-address=10.88.0.1", unwanted: "--endpoint-reconciler-type=none"},
+		"no audit unless asked":            {args: func(o *Options) []string { return o.apiServerArgs(p, "/pki") }, unwanted: "--audit-log-path=/d/audit.log"},
 		"audit":                            {change: func(o *Options) { o.Audit = true }, args: func(o *Options) []string { return o.apiServerArgs(p, "/pki") }, want: "--audit-log-path=/d/audit.log"},
 	}
 	for name, tc := range cases {
@@ -63,8 +63,8 @@ func TestArguments(t *testing.T) {
 			if tc.want != "" && !slices.Contains(args, tc.want) {
 				t.Errorf("%s is missing in %q", tc.want, args)
 			}
-			if tc.wantNone != "" && slices.Contains(args, tc.wantNone) {
-				t.Errorf("%s must not be in %q", tc.wantNone, args)
+			if tc.unwanted != "" && slices.Contains(args, tc.unwanted) {
+				t.Errorf("%s must not be in %q", tc.unwanted, args)
 			}
 		})
 	}

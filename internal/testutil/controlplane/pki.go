@@ -37,7 +37,7 @@ func openAuthority(dir string) (*authority, error) {
 		return nil, err
 	}
 	a := &authority{dir: dir}
-	if _, err := os.Stat(a.file("ca.key")); err == nil {
+	if _, err := os.Stat(a.path("ca.key")); err == nil {
 		return a, a.load()
 	}
 	if err := a.create(); err != nil {
@@ -46,20 +46,20 @@ func openAuthority(dir string) (*authority, error) {
 	return a, nil
 }
 
-func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
+func (a *authority) path(name string) string { return filepath.Join(a.dir, name) }
 
 func (a *authority) load() error {
-	certs, err := certutil.CertsFromFile(a.file("ca.crt"))
+	certs, err := certutil.CertsFromFile(a.path("ca.crt"))
 	if err != nil {
 		return fmt.Errorf("load certificate authority: %w", err)
 	}
-	key, err := keyutil.PrivateKeyFromFile(a.file("ca.key"))
+	key, err := keyutil.PrivateKeyFromFile(a.path("ca.key"))
 	if err != nil {
 		return fmt.Errorf("load certificate authority: %w", err)
 	}
 	signer, ok := key.(crypto.Signer)
 	if !ok {
-		return fmt.Errorf("load certificate authority: %s cannot sign", a.file("ca.key"))
+		return fmt.Errorf("load certificate authority: %s cannot sign", a.path("ca.key"))
 	}
 	a.cert, a.key = certs[0], signer
 	return nil
@@ -70,7 +70,7 @@ func (a *authority) create() error {
 	if err != nil {
 		return err
 	}
-	if err := writeKey(a.file("sa.key"), sa); err != nil {
+	if err := writeKey(a.path("sa.key"), sa); err != nil {
 		return err
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -82,10 +82,10 @@ func (a *authority) create() error {
 		return err
 	}
 	a.cert, a.key = cert, key
-	if err := certutil.WriteCert(a.file("ca.crt"), a.pem()); err != nil {
+	if err := certutil.WriteCert(a.path("ca.crt"), a.pem()); err != nil {
 		return err
 	}
-	return writeKey(a.file("ca.key"), key) // last: its presence means that all is there
+	return writeKey(a.path("ca.key"), key) // last: its presence means that all is there
 }
 
 func (a *authority) pem() []byte {
@@ -96,9 +96,9 @@ func (a *authority) pem() []byte {
 	return pem
 }
 
-// serving writes a certificate for the API server that names hosts (addresses or
+// issueServingCert writes a certificate for the API server that names hosts (addresses or
 // DNS names).
-func (a *authority) serving(name string, hosts []string) error {
+func (a *authority) issueServingCert(name string, hosts []string) error {
 	t := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -117,8 +117,8 @@ func (a *authority) serving(name string, hosts []string) error {
 	return a.write(name, cert, key)
 }
 
-// client returns certificate and key, as PEM, of a user with the given groups.
-func (a *authority) client(user string, groups ...string) (cert, key []byte, err error) {
+// issueClientCert returns certificate and key, as PEM, of a user with the given groups.
+func (a *authority) issueClientCert(user string, groups ...string) (cert, key []byte, err error) {
 	return a.sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -126,10 +126,10 @@ func (a *authority) client(user string, groups ...string) (cert, key []byte, err
 }
 
 func (a *authority) write(name string, cert, key []byte) error {
-	if err := certutil.WriteCert(a.file(name+".crt"), cert); err != nil {
+	if err := certutil.WriteCert(a.path(name+".crt"), cert); err != nil {
 		return err
 	}
-	return keyutil.WriteKey(a.file(name+".key"), key)
+	return keyutil.WriteKey(a.path(name+".key"), key)
 }
 
 func (a *authority) sign(t *x509.Certificate) (certPEM, keyPEM []byte, err error) {

@@ -30,27 +30,27 @@ func choosePorts(base int) (_ ports, release func(), err error) {
 	if base != 0 {
 		return ports{api: base, etcd: base + 1, etcdPeer: base + 2}, func() {}, nil
 	}
-	var claims []*os.File
+	var locks []*os.File
 	release = func() {
-		for _, c := range claims {
+		for _, c := range locks {
 			_ = c.Close() // gives up the lock
 		}
 	}
 	var free [3]int
 	for i := range free {
-		port, claim, err := claimPort()
+		port, lock, err := reservePort()
 		if err != nil {
 			release()
 			return ports{}, nil, err
 		}
-		free[i], claims = port, append(claims, claim)
+		free[i], locks = port, append(locks, lock)
 	}
 	return ports{api: free[0], etcd: free[1], etcdPeer: free[2]}, release, nil
 }
 
-// claimPort finds a port that nobody listens on and that no other control plane has
+// reservePort finds a port that nobody listens on and that no other control plane has
 // chosen. The claim is a file lock: the kernel drops it with the process.
-func claimPort() (int, *os.File, error) {
+func reservePort() (int, *os.File, error) {
 	// One folder per user: nobody can lock in the folder of another one, and who
 	// listens already is seen below.
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("holdfast-ports-%d", os.Getuid()))
@@ -59,16 +59,16 @@ func claimPort() (int, *os.File, error) {
 	}
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
-		claim, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
+		lock, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
 			return 0, nil, fmt.Errorf("claim a port: %w", err)
 		}
-		if syscall.Flock(int(claim.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			if l, err := net.Listen("tcp", local(port)); err == nil {
-				return port, claim, l.Close()
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			if l, err := net.Listen("tcp", loopbackAddress(port)); err == nil {
+				return port, lock, l.Close()
 			}
 		}
-		_ = claim.Close()
+		_ = lock.Close()
 	}
 	return 0, nil, errors.New("find a free port: all tried are taken")
 }

@@ -17,19 +17,19 @@ var Update = flag.Bool("update", false, "rewrite the golden files")
 // Check compares with a file of testdata.
 func Check(t testing.TB, name, got string) {
 	t.Helper()
-	File(t, filepath.Join("testdata", name), got)
+	CheckFile(t, filepath.Join("testdata", name), got)
 }
 
-// progress is what the plugin says while people wait for it.
-var progress = regexp.MustCompile(`(?m)^.* \(\w+\) \.\.\.\n`)
+// progressLines is what the plugin says while people wait for it.
+var progressLines = regexp.MustCompile(`(?m)^.* \(\w+\) \.\.\.\n`)
 
-// WithoutProgress is what the plugin says however slow the machine is.
-func WithoutProgress(said string) string {
-	return progress.ReplaceAllString(said, "")
+// StripProgress is what the plugin says however slow the machine is.
+func StripProgress(output string) string {
+	return progressLines.ReplaceAllString(output, "")
 }
 
-// File compares with any file.
-func File(t testing.TB, file, got string) {
+// CheckFile compares with any file.
+func CheckFile(t testing.TB, file, got string) {
 	t.Helper()
 	if *Update {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {

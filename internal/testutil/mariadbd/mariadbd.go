@@ -25,8 +25,8 @@ import (
 // Versions are those that there are images of.
 var Versions = []string{"10.11", "11.8"}
 
-// startWithin is how long the first start may take: it makes the system tables.
-const startWithin = 90 * time.Second
+// startTimeout is how long the first start may take: it makes the system tables.
+const startTimeout = 90 * time.Second
 
 // Server is a server that a test may do anything to.
 type Server struct {
@@ -41,19 +41,19 @@ type Server struct {
 	// RootPassword opened it first.
 	RootPassword string
 	cmd          *exec.Cmd
-	ended        chan struct{}
+	exited       chan struct{}
 }
 
-var unpacked sync.Map // version -> func() (string, error)
+var rootfsByVersion sync.Map // version -> func() (string, error)
 
 // rootfs is where an image is unpacked.
 func rootfs(version string) (string, error) {
-	once, _ := unpacked.LoadOrStore(version, sync.OnceValues(func() (string, error) {
-		top, err := operator.Root()
+	once, _ := rootfsByVersion.LoadOrStore(version, sync.OnceValues(func() (string, error) {
+		repoRoot, err := operator.RepoRoot()
 		if err != nil {
 			return "", err
 		}
-		cmd := exec.Command(filepath.Join(top, "bin", "cluster"), "rootfs", "--name=mariadb:"+version)
+		cmd := exec.Command(filepath.Join(repoRoot, "bin", "cluster"), "rootfs", "--name=mariadb:"+version)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.Output()
 		if err != nil {
@@ -64,7 +64,7 @@ func rootfs(version string) (string, error) {
 	return once.(func() (string, error))()
 }
 
-var servers atomic.Uint32
+var serverCount atomic.Uint32
 
 // New makes a server that is not started. args are further ones of mariadbd.
 func New(t testing.TB, version string, args ...string) *Server {
@@ -76,7 +76,7 @@ func New(t testing.TB, version string, args ...string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := servers.Add(1)
+	n := serverCount.Add(1)
 	s := &Server{
 		t: t, version: version, root: root, args: args, data: t.TempDir(), RootPassword: "root of a test",
 		// Every process has addresses of its own: tests of packages run side by side.
@@ -99,7 +99,7 @@ func (s *Server) Start() {
 // Launch starts it.
 func (s *Server) Launch() {
 	s.t.Helper()
-	s.cmd = s.inImage(append([]string{"docker-entrypoint.sh", "mariadbd",
+	s.cmd = s.chrootCommand(append([]string{"docker-entrypoint.sh", "mariadbd",
 		"--bind-address=" + s.Address, fmt.Sprintf("--extra-port=%d", mariadb.AdminPort), "--extra-max-connections=3"}, s.args...)...)
 	s.cmd.Env = append(s.cmd.Env, "MARIADB_ROOT_PASSWORD_HASH="+mariadb.Hash(s.RootPassword))
 	log, err := os.OpenFile(filepath.Join(filepath.Dir(s.data), "mariadbd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -112,16 +112,16 @@ func (s *Server) Launch() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	ended := make(chan struct{})
-	s.ended = ended
+	exited := make(chan struct{})
+	s.exited = exited
 	go func(cmd *exec.Cmd) {
 		_ = cmd.Wait() // it is killed, mostly
-		close(ended)
+		close(exited)
 	}(s.cmd)
 }
 
-// inImage is a command in the image, with the volume of the server.
-func (s *Server) inImage(args ...string) *exec.Cmd {
+// chrootCommand is a command in the image, with the volume of the server.
+func (s *Server) chrootCommand(args ...string) *exec.Cmd {
 	// In a mount namespace of its own the folders of the image are this server's; what it leaves
 	// goes with it.
 	const script = `set -e
@@ -137,10 +137,10 @@ exec setpriv --pdeathsig=KILL chroot --userspec=999:999 "$ROOT" "$@"`
 	return cmd
 }
 
-// Run runs a script beside the data of a server that does not run.
-func (s *Server) Run(script string, env ...string) string {
+// RunScript runs a script beside the data of a server that does not run.
+func (s *Server) RunScript(script string, env ...string) string {
 	s.t.Helper()
-	cmd := s.inImage("sh", "-c", script)
+	cmd := s.chrootCommand("sh", "-c", script)
 	cmd.Env = append(cmd.Env, env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -149,15 +149,15 @@ func (s *Server) Run(script string, env ...string) string {
 	return string(out)
 }
 
-// HalfInstall leaves the volume as an image does whose first start is killed between making the system
+// InterruptInstall leaves the volume as an image does whose first start is killed between making the system
 // tables and setting passwords.
-func (s *Server) HalfInstall() {
+func (s *Server) InterruptInstall() {
 	s.t.Helper()
-	s.Run("mariadb-install-db --datadir=/var/lib/mysql --auth-root-authentication-method=normal --skip-test-db --force")
+	s.RunScript("mariadb-install-db --datadir=/var/lib/mysql --auth-root-authentication-method=normal --skip-test-db --force")
 }
 
-// Put writes a file into the volume.
-func (s *Server) Put(name, content string) {
+// WriteFile writes a file into the volume.
+func (s *Server) WriteFile(name, content string) {
 	s.t.Helper()
 	if err := os.WriteFile(filepath.Join(s.data, name), []byte(content), 0o644); err != nil {
 		s.t.Fatal(err)
@@ -167,14 +167,14 @@ func (s *Server) Put(name, content string) {
 // WaitReady waits until root is let in.
 func (s *Server) WaitReady() {
 	s.t.Helper()
-	deadline := time.Now().Add(startWithin)
+	deadline := time.Now().Add(startTimeout)
 	for {
-		err := s.tryRoot()
-		if err == nil || session.TroubleOf(err) == session.Denied { // a test may have changed it
+		err := s.pingAsRoot()
+		if err == nil || session.ErrorKindOf(err) == session.AccessDenied { // a test may have changed it
 			return
 		}
 		select {
-		case <-s.ended:
+		case <-s.exited:
 			s.t.Fatalf("mariadbd %s has ended\n%s", s.version, s.Log())
 		case <-time.After(50 * time.Millisecond):
 		}
@@ -184,12 +184,12 @@ func (s *Server) WaitReady() {
 	}
 }
 
-func (s *Server) tryRoot() error {
+func (s *Server) pingAsRoot() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	in, err := session.Login{Address: net.JoinHostPort(s.Address, fmt.Sprint(mariadb.Port)), User: session.Root, Password: s.RootPassword}.Open(ctx)
+	sess, err := session.Login{Address: net.JoinHostPort(s.Address, fmt.Sprint(mariadb.Port)), User: session.Root, Password: s.RootPassword}.Open(ctx)
 	if err == nil {
-		in.Close()
+		sess.Close()
 	}
 	return err
 }
@@ -204,16 +204,16 @@ func (s *Server) Log() string {
 }
 
 // Kill ends it as a power failure does.
-func (s *Server) Kill() { s.end(syscall.SIGKILL) }
+func (s *Server) Kill() { s.terminate(syscall.SIGKILL) }
 
 // Stop ends it as Kubernetes does.
-func (s *Server) Stop() { s.end(syscall.SIGTERM) }
+func (s *Server) Stop() { s.terminate(syscall.SIGTERM) }
 
-// Freeze and Thaw let it hang for a while.
-func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
+// Pause and Thaw let it hang for a while.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 
-// Thaw lets it go on.
-func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
+// Resume lets it go on.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig syscall.Signal) {
 	if s.cmd != nil {
@@ -221,11 +221,11 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-func (s *Server) end(sig syscall.Signal) {
+func (s *Server) terminate(sig syscall.Signal) {
 	if s.cmd == nil {
 		return
 	}
 	s.signal(sig)
-	<-s.ended
+	<-s.exited
 	s.cmd = nil
 }

@@ -14,8 +14,8 @@ import (
 type Block struct {
 	// Info is what stands behind the fence, Text what is inside.
 	Info, Text string
-	// Mark is the comment on the line before the fence: <!-- start -->.
-	Mark string
+	// Marker is the comment on the line before the fence: <!-- start -->.
+	Marker string
 	// Line of the fence.
 	Line int
 }
@@ -30,10 +30,10 @@ type Page struct {
 }
 
 var (
-	mark    = regexp.MustCompile(`^<!-- (.*) -->$`)
-	link    = regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|href)="([^"]+)"`)
-	heading = regexp.MustCompile(`^#+ (.*)$`)
-	strange = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	markerPattern  = regexp.MustCompile(`^<!-- (.*) -->$`)
+	linkPattern    = regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|href)="([^"]+)"`)
+	headingPattern = regexp.MustCompile(`^#+ (.*)$`)
+	nonSlugPattern = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
 // Read reads a file.
@@ -51,41 +51,41 @@ func Read(file string) (Page, error) {
 
 func parse(content string) (Page, error) {
 	p := Page{Links: map[int][]string{}, Anchors: map[string]bool{}}
-	var open *Block
-	before := ""
+	var block *Block
+	previous := ""
 	for i, line := range strings.Split(content, "\n") {
 		text := strings.TrimSpace(line)
-		info, fence := strings.CutPrefix(text, "```")
+		info, isFence := strings.CutPrefix(text, "```")
 		switch {
-		case fence && open != nil:
-			p.Blocks = append(p.Blocks, *open)
-			open = nil
-		case fence:
-			open = &Block{Info: info, Line: i + 1}
-			if m := mark.FindStringSubmatch(before); m != nil {
-				open.Mark = m[1]
+		case isFence && block != nil:
+			p.Blocks = append(p.Blocks, *block)
+			block = nil
+		case isFence:
+			block = &Block{Info: info, Line: i + 1}
+			if m := markerPattern.FindStringSubmatch(previous); m != nil {
+				block.Marker = m[1]
 			}
-		case open != nil:
-			open.Text += line + "\n"
+		case block != nil:
+			block.Text += line + "\n"
 		default:
-			p.prose(i+1, line)
+			p.parseProse(i+1, line)
 		}
 		if text != "" {
-			before = text
+			previous = text
 		}
 	}
-	if open != nil {
-		return p, fmt.Errorf("the block of line %d has no end", open.Line)
+	if block != nil {
+		return p, fmt.Errorf("the block of line %d has no end", block.Line)
 	}
 	return p, nil
 }
 
-func (p *Page) prose(number int, line string) {
-	for _, m := range link.FindAllStringSubmatch(line, -1) {
-		p.Links[number] = append(p.Links[number], m[1]+m[2])
+func (p *Page) parseProse(lineNumber int, line string) {
+	for _, m := range linkPattern.FindAllStringSubmatch(line, -1) {
+		p.Links[lineNumber] = append(p.Links[lineNumber], m[1]+m[2])
 	}
-	if m := heading.FindStringSubmatch(line); m != nil {
-		words := strange.ReplaceAllString(strings.ToLower(m[1]), "")
-		p.Anchors[strings.ReplaceAll(words, " ", "-")] = true
+	if m := headingPattern.FindStringSubmatch(line); m != nil {
+		slug := nonSlugPattern.ReplaceAllString(strings.ToLower(m[1]), "")
+		p.Anchors[strings.ReplaceAll(slug, " ", "-")] = true
 	}
 }

@@ -17,7 +17,7 @@ func TestParse(t *testing.T) {
 	}
 	want := Page{
 		Blocks: []Block{
-			{Info: "sh", Text: "kubectl get [x](y)\n", Mark: "start", Line: 5},
+			{Info: "sh", Text: "kubectl get [x](y)\n", Marker: "start", Line: 5},
 			{Info: "yaml", Text: "kind: A\n", Line: 8},
 		},
 		Links:   map[int][]string{2: {"a.md#b", "https://example.com"}},

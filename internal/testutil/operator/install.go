@@ -20,7 +20,7 @@ import (
 // that users apply.
 func Install(t testing.TB, plane *controlplane.Plane) {
 	t.Helper()
-	root, err := Root()
+	root, err := RepoRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,12 +41,12 @@ func Install(t testing.TB, plane *controlplane.Plane) {
 			t.Fatal(err)
 		}
 		for doc := range strings.SplitSeq(string(content), "\n---\n") {
-			install(t, client, doc)
+			installDocument(t, client, doc)
 		}
 	}
 }
 
-func install(t testing.TB, client kubernetes.Interface, doc string) {
+func installDocument(t testing.TB, client kubernetes.Interface, doc string) {
 	t.Helper()
 	must := func(_ any, err error) {
 		t.Helper()

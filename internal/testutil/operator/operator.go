@@ -36,7 +36,7 @@ const (
 	// checkout: `make test-api` builds them once for all packages.
 	prebuiltEnv = "HOLDFAST_PREBUILT"
 
-	readyWithin = 60 * time.Second
+	readyTimeout = 60 * time.Second
 )
 
 // Options of a run.
@@ -45,10 +45,10 @@ type Options struct {
 	Args, Env []string
 	// Config is where the API server is reached; nil means directly.
 	Config *rest.Config
-	// Fast leaves the race detector out.
-	Fast bool
-	// Program is another build of the operator; "" builds it from this checkout.
-	Program string
+	// NoRace leaves the race detector out.
+	NoRace bool
+	// Binary is another build of the operator; "" builds it from this checkout.
+	Binary string
 	// LeaderElection is off unless a test is about it.
 	LeaderElection bool
 }
@@ -56,8 +56,8 @@ type Options struct {
 // Operator is a running operator.
 type Operator struct {
 	*controlplane.Process
-	// Health is the address of its probes.
-	Health string
+	// HealthAddress is the address of its probes.
+	HealthAddress string
 }
 
 // Start starts the operator and returns when it is ready. It ends with the test.
@@ -76,8 +76,8 @@ func Start(t testing.TB, plane *controlplane.Plane, o Options) *Operator {
 // New prepares an operator that is started by the test itself.
 func New(t testing.TB, plane *controlplane.Plane, o Options) *Operator {
 	t.Helper()
-	if o.Program == "" {
-		o.Program = Build(t, o.Fast)
+	if o.Binary == "" {
+		o.Binary = Build(t, o.NoRace)
 	}
 	cfg := o.Config
 	if cfg == nil {
@@ -91,24 +91,24 @@ func New(t testing.TB, plane *controlplane.Plane, o Options) *Operator {
 	if err := clientcmd.WriteToFile(controlplane.Kubeconfig(cfg), kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	health, err := freeAddress()
+	healthAddress, err := freeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	op := &Operator{Health: health, Process: &controlplane.Process{
-		Name: "operator", Path: o.Program, Log: filepath.Join(dir, "operator.log"),
+	op := &Operator{HealthAddress: healthAddress, Process: &controlplane.Process{
+		Name: "operator", Path: o.Binary, Log: filepath.Join(dir, "operator.log"),
 		Args: append([]string{
-			"--kubeconfig=" + kubeconfig, "--health-address=" + health, "--metrics-address=0",
+			"--kubeconfig=" + kubeconfig, "--health-address=" + healthAddress, "--metrics-address=0",
 			fmt.Sprintf("--leader-elect=%t", o.LeaderElection), "--leader-election-namespace=" + Namespace,
 		}, o.Args...),
 		// A race ends the process, so that a test cannot miss it.
 		Env: append([]string{"GORACE=halt_on_error=1"}, o.Env...),
 	}}
-	t.Cleanup(func() { op.finish(t) })
+	t.Cleanup(func() { op.stopAndCheckLog(t) })
 	return op
 }
 
-func (o *Operator) finish(t testing.TB) {
+func (o *Operator) stopAndCheckLog(t testing.TB) {
 	if err := o.Stop(10 * time.Second); err != nil {
 		t.Errorf("stop operator: %v", err)
 	}
@@ -116,9 +116,9 @@ func (o *Operator) finish(t testing.TB) {
 	if err != nil {
 		return // never started
 	}
-	for _, bad := range []string{"WARNING: DATA RACE", "panic:", "Observed a panic"} {
-		if bytes.Contains(log, []byte(bad)) {
-			t.Errorf("operator: %s", bad)
+	for _, marker := range []string{"WARNING: DATA RACE", "panic:", "Observed a panic"} {
+		if bytes.Contains(log, []byte(marker)) {
+			t.Errorf("operator: %s", marker)
 		}
 	}
 	if t.Failed() {
@@ -129,24 +129,24 @@ func (o *Operator) finish(t testing.TB) {
 
 // WaitReady waits until the operator says that it is ready.
 func (o *Operator) WaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	for {
-		if o.ready(ctx) {
+		if o.isReady(ctx) {
 			return nil
 		}
 		select {
 		case <-o.Exited():
 			return o.Failure()
 		case <-ctx.Done():
-			return fmt.Errorf("operator is not ready after %s, see %s", readyWithin, o.Log)
+			return fmt.Errorf("operator is not ready after %s, see %s", readyTimeout, o.Log)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
-func (o *Operator) ready(ctx context.Context) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+o.Health+"/readyz", nil)
+func (o *Operator) isReady(ctx context.Context) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+o.HealthAddress+"/readyz", nil)
 	if err != nil {
 		return false
 	}
@@ -159,27 +159,27 @@ func (o *Operator) ready(ctx context.Context) bool {
 }
 
 // Build makes the program and returns its path.
-func Build(t testing.TB, fast bool) string {
+func Build(t testing.TB, noRace bool) string {
 	t.Helper()
-	program, err := build(t.Context(), fast)
+	binary, err := build(t.Context(), noRace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return program
+	return binary
 }
 
 // build makes the program, or finds that it is up to date. Packages are tested at the
 // same time: one builds, the others wait.
-func build(ctx context.Context, fast bool) (string, error) {
-	root, err := Root()
+func build(ctx context.Context, noRace bool) (string, error) {
+	root, err := RepoRoot()
 	if err != nil {
 		return "", err
 	}
 	if built := os.Getenv(prebuiltEnv); built != "" {
-		return filepath.Join(built, map[bool]string{true: "fast", false: "race"}[fast], "operator"), nil
+		return filepath.Join(built, map[bool]string{true: "fast", false: "race"}[noRace], "operator"), nil
 	}
 	dir, args, cgo := filepath.Join(root, "bin", "race"), []string{"build", "-race"}, "CGO_ENABLED=1"
-	if fast {
+	if noRace {
 		dir, args, cgo = filepath.Join(root, "bin", "fast"), []string{"build"}, "CGO_ENABLED=0"
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -193,18 +193,18 @@ func build(ctx context.Context, fast bool) (string, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
-	program := filepath.Join(dir, "operator")
-	cmd := exec.CommandContext(ctx, "go", append(args, "-trimpath", "-buildvcs=false", "-o", program, "./cmd/operator")...)
+	binary := filepath.Join(dir, "operator")
+	cmd := exec.CommandContext(ctx, "go", append(args, "-trimpath", "-buildvcs=false", "-o", binary, "./cmd/operator")...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), cgo)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build operator: %w\n%s", err, out)
 	}
-	return program, nil
+	return binary, nil
 }
 
-// Root is the top of the repository that the test stands in.
-func Root() (string, error) {
+// RepoRoot is the top of the repository that the test stands in.
+func RepoRoot() (string, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the repository: %w", err)

@@ -8,51 +8,51 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func annotation(behavior string) metav1.ObjectMeta {
+func behaviorMeta(behavior string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Annotations: map[string]string{"podsim.holdfast.dev/behavior": behavior}}
 }
 
-func TestChoose(t *testing.T) {
-	annotated := func(pod *corev1.Pod) { pod.ObjectMeta = annotation("OOMKilled") }
+func TestChooseBehavior(t *testing.T) {
+	annotated := func(pod *corev1.Pod) { pod.ObjectMeta = behaviorMeta("OOMKilled") }
 	always := func(b Behavior) func(*corev1.Pod) Behavior { return func(*corev1.Pod) Behavior { return b } }
 	tests := map[string]struct {
-		pod  *corev1.Pod
-		play func(*corev1.Pod) Behavior
-		want Behavior
+		pod        *corev1.Pod
+		behaviorOf func(*corev1.Pod) Behavior
+		want       Behavior
 	}{
-		"nothing said":           {bound(), nil, Ready()},
-		"nothing said of a job":  {bound(policy("Never")), nil, Succeeded()},
-		"played":                 {bound(), always(Hang()), Hang()},
-		"played as usual":        {bound(policy("OnFailure")), always(Behavior{}), Succeeded()},
-		"annotation":             {bound(annotated), nil, OOMKilled()},
-		"annotation over played": {bound(annotated), always(Hang()), OOMKilled()},
+		"nothing said":           {boundPod(), nil, Ready()},
+		"nothing said of a job":  {boundPod(withRestartPolicy("Never")), nil, Succeeded()},
+		"played":                 {boundPod(), always(Hang()), Hang()},
+		"played as usual":        {boundPod(withRestartPolicy("OnFailure")), always(Behavior{}), Succeeded()},
+		"annotation":             {boundPod(annotated), nil, OOMKilled()},
+		"annotation over played": {boundPod(annotated), always(Hang()), OOMKilled()},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := choose(tc.pod, tc.play); got != tc.want {
+			if got := chooseBehavior(tc.pod, tc.behaviorOf); got != tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestNamed(t *testing.T) {
+func TestByName(t *testing.T) {
 	for _, name := range []string{
 		"Ready", "Slow", "NeverReady", "Hang", "ImageNotFound", "ImageDenied", "RegistryUnreachable", "ConfigMissing",
 		"CrashLoop", "OOMKilled", "Succeeded", "Failed", "Unschedulable",
 	} {
-		if b, err := Named(name); err != nil || b.String() != name {
+		if b, err := ByName(name); err != nil || b.String() != name {
 			t.Errorf("Named(%q) = %s, %v", name, b, err)
 		}
 	}
-	if _, err := Named("ready"); err == nil {
+	if _, err := ByName("ready"); err == nil {
 		t.Error("names are not case sensitive")
 	}
 }
 
-func TestAdapt(t *testing.T) {
-	got := CrashLoop(2).In("web").After(time.Second).Saying("oh").Restarting(5, time.Minute)
-	want := Behavior{name: "CrashLoop", kind: exits, code: 2, container: "web", after: time.Second, text: "oh", restarts: 5, pause: time.Minute}
+func TestBehaviorModifiers(t *testing.T) {
+	got := CrashLoop(2).InContainer("web").After(time.Second).WithMessage("oh").WithRestarts(5, time.Minute)
+	want := Behavior{name: "CrashLoop", kind: kindExits, exitCode: 2, container: "web", after: time.Second, message: "oh", restarts: 5, backoff: time.Minute}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -82,15 +82,15 @@ func TestParseImage(t *testing.T) {
 	}
 }
 
-func TestAddresses(t *testing.T) {
-	var a addresses
-	if got := a.take(); got != "10.128.0.1" {
+func TestIPAllocator(t *testing.T) {
+	var a ipAllocator
+	if got := a.allocate(); got != "10.128.0.1" {
 		t.Errorf("first address is %s", got)
 	}
 	pods := []*corev1.Pod{{}, {}, {}}
 	pods[0].Status.PodIP, pods[1].Status.PodIP = "10.128.1.255", "192.0.2.10"
-	a.skip(pods)
-	if got := a.take(); got != "10.128.2.0" {
+	a.skipUsed(pods)
+	if got := a.allocate(); got != "10.128.2.0" {
 		t.Errorf("after 10.128.1.255 comes %s", got)
 	}
 }

@@ -22,46 +22,46 @@ const (
 func phaseOf(pod *corev1.Pod, init, main []corev1.ContainerStatus) corev1.PodPhase {
 	for i := range init {
 		c, s := &pod.Spec.InitContainers[i], &init[i]
-		if d := lastDeath(s); d != nil && d.ExitCode != 0 && !isSidecar(c) && !restarted(pod, true, d.ExitCode) {
+		if d := lastTermination(s); d != nil && d.ExitCode != 0 && !isSidecar(c) && !shouldRestart(pod, true, d.ExitCode) {
 			return corev1.PodFailed
 		}
 	}
 	for i := range init {
 		// One that has failed and is tried again does not hold the phase back.
-		if d := lastDeath(&init[i]); !initialized(&pod.Spec.InitContainers[i], &init[i]) && (d == nil || init[i].State.Running != nil) {
+		if d := lastTermination(&init[i]); !initialized(&pod.Spec.InitContainers[i], &init[i]) && (d == nil || init[i].State.Running != nil) {
 			return corev1.PodPending
 		}
 	}
-	var runs, ended, over, well int
+	var running, terminated, finished, exitedZero int
 	for i := range main {
 		s := &main[i]
-		switch d := lastDeath(s); {
+		switch d := lastTermination(s); {
 		case s.State.Running != nil:
-			runs++
+			running++
 		case d == nil:
 			return corev1.PodPending
 		default:
-			ended++
-			if !restarted(pod, false, d.ExitCode) {
-				over++
+			terminated++
+			if !shouldRestart(pod, false, d.ExitCode) {
+				finished++
 			}
 			if d.ExitCode == 0 {
-				well++
+				exitedZero++
 			}
 		}
 	}
 	switch {
-	case runs > 0 || over < ended:
+	case running > 0 || finished < terminated:
 		return corev1.PodRunning
-	case well == ended:
+	case exitedZero == terminated:
 		return corev1.PodSucceeded
 	}
 	return corev1.PodFailed
 }
 
-// lastDeath is how a container ended that does not run: now, or before it was set to
+// lastTermination is how a container ended that does not run: now, or before it was set to
 // wait.
-func lastDeath(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+func lastTermination(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	if s.State.Terminated != nil {
 		return s.State.Terminated
 	}
@@ -76,25 +76,25 @@ func isTerminal(phase corev1.PodPhase) bool {
 // those that others have set.
 func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, sandbox bool, now time.Time) []corev1.PodCondition {
 	ready := containersReady(pod, s)
-	own := []corev1.PodCondition{
-		{Type: corev1.PodReadyToStartContainers, Status: truth(sandbox)},
+	kubeletConditions := []corev1.PodCondition{
+		{Type: corev1.PodReadyToStartContainers, Status: conditionStatus(sandbox)},
 		podInitialized(pod, s),
 		podReady(pod, ready),
 		ready,
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
 	}
-	for i := range own {
-		stamp(pod, &own[i], now)
+	for i := range kubeletConditions {
+		setTransitionTime(pod, &kubeletConditions[i], now)
 	}
-	isOwn := func(c corev1.PodCondition) bool { return slices.ContainsFunc(own, ofType(c.Type)) }
-	return append(slices.DeleteFunc(slices.Clone(pod.Status.Conditions), isOwn), own...)
+	isKubeletCondition := func(c corev1.PodCondition) bool { return slices.ContainsFunc(kubeletConditions, hasType(c.Type)) }
+	return append(slices.DeleteFunc(slices.Clone(pod.Status.Conditions), isKubeletCondition), kubeletConditions...)
 }
 
-// stamp says which generation a condition is about, and since when it has its status.
-func stamp(pod *corev1.Pod, c *corev1.PodCondition, now time.Time) {
+// setTransitionTime says which generation a condition is about, and since when it has its status.
+func setTransitionTime(pod *corev1.Pod, c *corev1.PodCondition, now time.Time) {
 	c.ObservedGeneration = pod.Generation
-	c.LastTransitionTime = seconds(now)
-	if i := slices.IndexFunc(pod.Status.Conditions, ofType(c.Type)); i >= 0 && pod.Status.Conditions[i].Status == c.Status {
+	c.LastTransitionTime = truncateToSecond(now)
+	if i := slices.IndexFunc(pod.Status.Conditions, hasType(c.Type)); i >= 0 && pod.Status.Conditions[i].Status == c.Status {
 		c.LastTransitionTime = pod.Status.Conditions[i].LastTransitionTime
 	}
 }
@@ -105,13 +105,13 @@ func podInitialized(pod *corev1.Pod, s *corev1.PodStatus) corev1.PodCondition {
 		c.Reason = reasonPodCompleted
 		return c
 	}
-	if slices.ContainsFunc(s.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running != nil || lastDeath(&s) != nil }) {
+	if slices.ContainsFunc(s.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running != nil || lastTermination(&s) != nil }) {
 		return c
 	}
 	var incomplete []string
 	for i := range pod.Spec.InitContainers {
 		init := &pod.Spec.InitContainers[i]
-		if j := slices.IndexFunc(s.InitContainerStatuses, named(init.Name)); j < 0 || !initialized(init, &s.InitContainerStatuses[j]) {
+		if j := slices.IndexFunc(s.InitContainerStatuses, hasName(init.Name)); j < 0 || !initialized(init, &s.InitContainerStatuses[j]) {
 			incomplete = append(incomplete, init.Name)
 		}
 	}
@@ -158,28 +158,28 @@ func podReady(pod *corev1.Pod, containers corev1.PodCondition) corev1.PodConditi
 	if c.Status != corev1.ConditionTrue {
 		return c
 	}
-	var closed []string
+	var notReady []string
 	for _, gate := range pod.Spec.ReadinessGates {
-		i := slices.IndexFunc(pod.Status.Conditions, ofType(gate.ConditionType))
+		i := slices.IndexFunc(pod.Status.Conditions, hasType(gate.ConditionType))
 		switch {
 		case i < 0:
-			closed = append(closed, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate.ConditionType))
+			notReady = append(notReady, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate.ConditionType))
 		case pod.Status.Conditions[i].Status != corev1.ConditionTrue:
-			closed = append(closed, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v",
+			notReady = append(notReady, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v",
 				gate.ConditionType, pod.Status.Conditions[i].Status))
 		}
 	}
-	if len(closed) > 0 {
-		c.Status, c.Reason, c.Message = corev1.ConditionFalse, reasonGatesNotReady, strings.Join(closed, ", ")
+	if len(notReady) > 0 {
+		c.Status, c.Reason, c.Message = corev1.ConditionFalse, reasonGatesNotReady, strings.Join(notReady, ", ")
 	}
 	return c
 }
 
-func ofType(t corev1.PodConditionType) func(corev1.PodCondition) bool {
+func hasType(t corev1.PodConditionType) func(corev1.PodCondition) bool {
 	return func(c corev1.PodCondition) bool { return c.Type == t }
 }
 
-func truth(b bool) corev1.ConditionStatus {
+func conditionStatus(b bool) corev1.ConditionStatus {
 	if b {
 		return corev1.ConditionTrue
 	}

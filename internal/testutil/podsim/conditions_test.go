@@ -10,13 +10,13 @@ import (
 
 // Each condition says since when, and which generation it is about.
 func TestConditionTimes(t *testing.T) {
-	pod := bound()
-	perform(pod, scene{Slow(5 * time.Second), 0})
+	pod := boundPod()
+	runSteps(pod, step{Slow(5 * time.Second), 0})
 	pod.Generation = 2
-	perform(pod, scene{Ready(), 8 * time.Second})
+	runSteps(pod, step{Ready(), 8 * time.Second})
 	want := map[corev1.PodConditionType]time.Time{
-		"PodReadyToStartContainers": noon, "Initialized": noon, "PodScheduled": noon,
-		"Ready": noon.Add(8 * time.Second), "ContainersReady": noon.Add(8 * time.Second),
+		"PodReadyToStartContainers": baseTime, "Initialized": baseTime, "PodScheduled": baseTime,
+		"Ready": baseTime.Add(8 * time.Second), "ContainersReady": baseTime.Add(8 * time.Second),
 	}
 	got := map[corev1.PodConditionType]time.Time{}
 	for _, c := range pod.Status.Conditions {
@@ -37,7 +37,7 @@ func TestReadinessGates(t *testing.T) {
 	gate := func(pod *corev1.Pod) {
 		pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/lb"}}
 	}
-	open := func(status corev1.ConditionStatus) func(*corev1.Pod) {
+	setGate := func(status corev1.ConditionStatus) func(*corev1.Pod) {
 		return func(pod *corev1.Pod) {
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: "example.com/lb", Status: status})
 		}
@@ -46,16 +46,16 @@ func TestReadinessGates(t *testing.T) {
 		pod  *corev1.Pod
 		want corev1.PodCondition
 	}{
-		"nobody said anything": {bound(gate), corev1.PodCondition{Status: "False", Reason: "ReadinessGatesNotReady",
+		"nobody said anything": {boundPod(gate), corev1.PodCondition{Status: "False", Reason: "ReadinessGatesNotReady",
 			Message: `corresponding condition of pod readiness gate "example.com/lb" does not exist.`}},
-		"closed": {bound(gate, open("False")), corev1.PodCondition{Status: "False", Reason: "ReadinessGatesNotReady",
+		"closed": {boundPod(gate, setGate("False")), corev1.PodCondition{Status: "False", Reason: "ReadinessGatesNotReady",
 			Message: `the status of pod readiness gate "example.com/lb" is not "True", but False`}},
-		"open": {bound(gate, open("True")), corev1.PodCondition{Status: "True"}},
+		"open": {boundPod(gate, setGate("True")), corev1.PodCondition{Status: "True"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			foreign := len(tc.pod.Status.Conditions) - 1
-			perform(tc.pod, once(Ready())...)
+			runSteps(tc.pod, atStart(Ready())...)
 			if got := len(tc.pod.Status.Conditions); got != 5+foreign {
 				t.Errorf("%d conditions, want our five and %d of others", got, foreign)
 			}
@@ -68,23 +68,23 @@ func TestReadinessGates(t *testing.T) {
 	}
 }
 
-func TestEnd(t *testing.T) {
+func TestFinalPodStatus(t *testing.T) {
 	tests := map[string]struct {
-		pod    *corev1.Pod
-		scenes []scene
-		want   string
+		pod   *corev1.Pod
+		steps []step
+		want  string
 	}{
-		"ready":     {bound(), once(Ready()), "Succeeded\n" + completed + "app ended Completed 0"},
-		"crashing":  {bound(), later(CrashLoop(3)), "Failed\n" + noSandbox + failed + "app ended Error 3 restarts 3"},
-		"never ran": {bound(), later(ImageNotFound()), "Failed\n" + noSandbox + failed + "app ended ContainerStatusUnknown 137"},
-		"too early": {bound(), nil, "Failed\n" + noSandbox + failed[:len(failed)-1]},
-		"with all kinds of containers": {bound(initContainer("setup"), sidecar("proxy")), once(Ready()),
-			"Succeeded\n" + completed + "setup ended Completed 0 ready\nproxy ended Completed 0\napp ended Completed 0"},
+		"ready":     {boundPod(), atStart(Ready()), "Succeeded\n" + completedConditions + "app ended Completed 0"},
+		"crashing":  {boundPod(), afterOneHour(CrashLoop(3)), "Failed\n" + noSandbox + failedConditions + "app ended Error 3 restarts 3"},
+		"never ran": {boundPod(), afterOneHour(ImageNotFound()), "Failed\n" + noSandbox + failedConditions + "app ended ContainerStatusUnknown 137"},
+		"too early": {boundPod(), nil, "Failed\n" + noSandbox + failedConditions[:len(failedConditions)-1]},
+		"with all kinds of containers": {boundPod(withInitContainer("setup"), withSidecar("proxy")), atStart(Ready()),
+			"Succeeded\n" + completedConditions + "setup ended Completed 0 ready\nproxy ended Completed 0\napp ended Completed 0"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			perform(tc.pod, tc.scenes...)
-			if diff := cmp.Diff(tc.want, brief(endOf(tc.pod, noon.Add(time.Minute)))); diff != "" {
+			runSteps(tc.pod, tc.steps...)
+			if diff := cmp.Diff(tc.want, summarize(finalPodStatus(tc.pod, baseTime.Add(time.Minute)))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -92,10 +92,10 @@ func TestEnd(t *testing.T) {
 }
 
 func TestUnscheduledStatus(t *testing.T) {
-	pod := bound()
+	pod := boundPod()
 	pod.Spec.NodeName, pod.Status.Conditions = "", nil
-	pod.Status = unscheduledStatus(pod, "no room", noon)
-	pod.Status = unscheduledStatus(pod, "still no room", noon.Add(time.Minute))
+	pod.Status = unscheduledStatus(pod, "no room", baseTime)
+	pod.Status = unscheduledStatus(pod, "still no room", baseTime.Add(time.Minute))
 	want := corev1.PodStatus{
 		Phase: corev1.PodPending, QOSClass: corev1.PodQOSBestEffort,
 		Conditions: []corev1.PodCondition{{

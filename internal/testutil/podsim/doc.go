@@ -2,7 +2,7 @@
 // and need no node. It registers one Node, places pods on it and writes their status
 // the way Kubernetes 1.36 with containerd does: same phases, conditions, reasons and
 // texts. What happens to a pod is a [Behavior]; a function chooses one for each pod, or
-// the pod names one itself in the annotation [Annotation].
+// the pod names one itself in the annotation [BehaviorAnnotation].
 //
 //	unbound pod --> bind --> status of its act <---+
 //	                             |                 | the act has a next scene, or

@@ -49,8 +49,8 @@ func (i image) id() string {
 	return i.host + "/" + i.path + "@" + digest
 }
 
-// fill puts the parts of the reference into a text about it.
-func (i image) fill(text string) string {
+// expand puts the parts of the reference into a text about it.
+func (i image) expand(text string) string {
 	host, tag := i.host, i.tag
 	if host == "docker.io" {
 		host = "registry-1.docker.io" // what the name stands for

@@ -19,10 +19,10 @@ func newInformer(client kubernetes.Interface) cache.SharedIndexInformer {
 	pods := client.CoreV1().Pods(metav1.NamespaceAll)
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return eagerly(ctx, func() (runtime.Object, error) { return pods.List(ctx, o) })
+			return retryWhileUnreachable(ctx, func() (runtime.Object, error) { return pods.List(ctx, o) })
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return eagerly(ctx, func() (watch.Interface, error) { return pods.Watch(ctx, o) })
+			return retryWhileUnreachable(ctx, func() (watch.Interface, error) { return pods.Watch(ctx, o) })
 		},
 	}
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lw, client), &corev1.Pod{}, 0,
@@ -45,23 +45,23 @@ func withoutManagedFields(o any) (any, error) {
 	return o, nil
 }
 
-// askAgain is the pause of eagerly.
-const askAgain = 250 * time.Millisecond
+// retryInterval is the pause of eagerly.
+const retryInterval = 250 * time.Millisecond
 
-// eagerly asks until somebody answers, be it with an error. The informer itself would
+// retryWhileUnreachable asks until somebody answers, be it with an error. The informer itself would
 // pause up to a minute when the API server is away, and a node that comes back late
 // would spoil what a test measures of others.
-func eagerly[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+func retryWhileUnreachable[T any](ctx context.Context, request func() (T, error)) (T, error) {
 	for {
-		answer, err := ask()
-		away := utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)
-		if !away {
-			return answer, err
+		result, err := request()
+		unreachable := utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)
+		if !unreachable {
+			return result, err
 		}
 		select {
 		case <-ctx.Done():
-			return answer, err
-		case <-time.After(askAgain):
+			return result, err
+		case <-time.After(retryInterval):
 		}
 	}
 }

@@ -22,9 +22,9 @@ import (
 const (
 	// nodeIP is from a range for documentation: nobody can be there.
 	nodeIP = "192.0.2.10"
-	// heartbeatEvery and leaseSeconds are kubelet's.
-	heartbeatEvery = 10 * time.Second
-	leaseSeconds   = 40
+	// heartbeatInterval and leaseSeconds are kubelet's.
+	heartbeatInterval = 10 * time.Second
+	leaseSeconds      = 40
 )
 
 // register creates the node and its lease. The namespace of leases appears a moment
@@ -32,7 +32,7 @@ const (
 func (s *Simulator) register(ctx context.Context) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		last = s.beat(ctx)
+		last = s.ensureNodeAndLease(ctx)
 		return last == nil, nil
 	})
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Simulator) register(ctx context.Context) error {
 // heartbeat renews the lease: the node lifecycle controller marks pods as lost after
 // 50 s without.
 func (s *Simulator) heartbeat(ctx context.Context) {
-	tick := time.NewTicker(heartbeatEvery)
+	tick := time.NewTicker(heartbeatInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -52,14 +52,14 @@ func (s *Simulator) heartbeat(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if err := s.beat(ctx); err != nil && ctx.Err() == nil {
+		if err := s.ensureNodeAndLease(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Could not renew the lease", "node", s.node)
 		}
 	}
 }
 
-// beat makes sure that the node is there, ready, and alive.
-func (s *Simulator) beat(ctx context.Context) error {
+// ensureNodeAndLease makes sure that the node is there, ready, and alive.
+func (s *Simulator) ensureNodeAndLease(ctx context.Context) error {
 	node, err := s.ensureNode(ctx)
 	if err != nil {
 		return fmt.Errorf("node %s: %w", s.node, err)
@@ -72,7 +72,7 @@ func (s *Simulator) beat(ctx context.Context) error {
 
 func (s *Simulator) ensureNode(ctx context.Context) (*corev1.Node, error) {
 	nodes := s.client.CoreV1().Nodes()
-	want := nodeObject(s.node, s.now())
+	want := newNode(s.node, s.now())
 	node, err := nodes.Get(ctx, s.node, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nodes.Create(ctx, want, metav1.CreateOptions{})
@@ -113,16 +113,16 @@ func isReady(node *corev1.Node) bool {
 	})
 }
 
-// nodeObject is a node that everything fits on.
-func nodeObject(name string, now time.Time) *corev1.Node {
-	room := corev1.ResourceList{
+// newNode is a node that everything fits on.
+func newNode(name string, now time.Time) *corev1.Node {
+	capacity := corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("1000"),
 		corev1.ResourceMemory:           resource.MustParse("4Ti"),
 		corev1.ResourceEphemeralStorage: resource.MustParse("16Ti"),
 		corev1.ResourcePods:             resource.MustParse("10k"),
 	}
 	condition := func(t corev1.NodeConditionType, status corev1.ConditionStatus, reason, message string) corev1.NodeCondition {
-		at := seconds(now)
+		at := truncateToSecond(now)
 		return corev1.NodeCondition{Type: t, Status: status, Reason: reason, Message: message, LastHeartbeatTime: at, LastTransitionTime: at}
 	}
 	return &corev1.Node{
@@ -130,7 +130,7 @@ func nodeObject(name string, now time.Time) *corev1.Node {
 			corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
 		}},
 		Status: corev1.NodeStatus{
-			Capacity: room, Allocatable: room.DeepCopy(),
+			Capacity: capacity, Allocatable: capacity.DeepCopy(),
 			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: nodeIP}, {Type: corev1.NodeHostName, Address: name}},
 			NodeInfo: corev1.NodeSystemInfo{
 				OperatingSystem: "linux", Architecture: "amd64", OSImage: "holdfast podsim",
@@ -150,31 +150,31 @@ func nodeObject(name string, now time.Time) *corev1.Node {
 // twice.
 var podRange = netip.MustParsePrefix("10.128.0.0/9")
 
-// addresses gives out the addresses of podRange one after the other.
-type addresses struct {
-	mu   sync.Mutex
-	used uint32
+// ipAllocator gives out the addresses of podRange one after the other.
+type ipAllocator struct {
+	mu       sync.Mutex
+	lastUsed uint32
 }
 
-func (a *addresses) take() string {
+func (a *ipAllocator) allocate() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.used++
+	a.lastUsed++
 	base := podRange.Addr().As4()
 	var ip [4]byte
-	binary.BigEndian.PutUint32(ip[:], binary.BigEndian.Uint32(base[:])+a.used)
+	binary.BigEndian.PutUint32(ip[:], binary.BigEndian.Uint32(base[:])+a.lastUsed)
 	return netip.AddrFrom4(ip).String()
 }
 
-// skip passes over addresses that a simulator before us has given out.
-func (a *addresses) skip(pods []*corev1.Pod) {
+// skipUsed passes over addresses that a simulator before us has given out.
+func (a *ipAllocator) skipUsed(pods []*corev1.Pod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	base := podRange.Addr().As4()
 	for _, pod := range pods {
 		if ip, err := netip.ParseAddr(pod.Status.PodIP); err == nil && podRange.Contains(ip) {
 			b := ip.As4()
-			a.used = max(a.used, binary.BigEndian.Uint32(b[:])-binary.BigEndian.Uint32(base[:]))
+			a.lastUsed = max(a.lastUsed, binary.BigEndian.Uint32(b[:])-binary.BigEndian.Uint32(base[:]))
 		}
 	}
 }

@@ -17,12 +17,12 @@ import (
 // fit is what the simulator says when it plays the scheduler itself.
 func TestRealScheduler(t *testing.T) {
 	plane := testutil.ControlPlane(t, controlplane.Options{Scheduler: true})
-	s := newStageOn(t, plane, podsim.LeaveScheduling())
-	s.createDeployment(asking("400", deployment("fits", 2))) // of 1000
+	s := newHarnessOn(t, plane, podsim.WithoutScheduling())
+	s.createDeployment(withCPURequest("400", newDeployment("fits", 2))) // of 1000
 	s.waitFor("the pods that fit to be ready", func(state watcher.State) bool { return s.deployment(state, "fits").Status.ReadyReplicas == 2 })
-	s.createDeployment(asking("400", deployment("large", 1)))
-	s.waitFor("the pod that does not fit", func(state watcher.State) bool { return worst(s.podsOf(state, "large")) == "Unschedulable" })
-	real := s.podsOf(s.w.State(), "large")[0].Status
+	s.createDeployment(withCPURequest("400", newDeployment("large", 1)))
+	s.waitFor("the pod that does not fit", func(state watcher.State) bool { return firstProblem(s.podsOf(state, "large")) == "Unschedulable" })
+	realStatus := s.podsOf(s.w.State(), "large")[0].Status
 
 	// The same again, played.
 	s.sim.Stop()
@@ -30,15 +30,15 @@ func TestRealScheduler(t *testing.T) {
 	sim, err := podsim.Start(t.Context(), plane.Config)
 	s.check(err)
 	t.Cleanup(sim.Stop)
-	s.createDeployment(withBehavior(asking("400", deployment("played", 1)), "Unschedulable"))
-	s.waitFor("the pod that does not fit", func(state watcher.State) bool { return worst(s.podsOf(state, "played")) == "Unschedulable" })
-	played := s.podsOf(s.w.State(), "played")[0].Status
-	if diff := diffStatus(real, played); diff != "" {
+	s.createDeployment(withBehavior(withCPURequest("400", newDeployment("played", 1)), "Unschedulable"))
+	s.waitFor("the pod that does not fit", func(state watcher.State) bool { return firstProblem(s.podsOf(state, "played")) == "Unschedulable" })
+	simulatedStatus := s.podsOf(s.w.State(), "played")[0].Status
+	if diff := diffStatus(realStatus, simulatedStatus); diff != "" {
 		t.Errorf("kube-scheduler (-) and simulator (+) differ: %s", diff)
 	}
 }
 
-func asking(cpu string, d *appsv1.Deployment) *appsv1.Deployment {
+func withCPURequest(cpu string, d *appsv1.Deployment) *appsv1.Deployment {
 	d.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
 	return d
 }

@@ -23,11 +23,11 @@ const workers = 16
 
 // Simulator plays the pods of one node until its context ends or Stop is called.
 type Simulator struct {
-	client      kubernetes.Interface
-	node        string
-	schedules   bool
-	termination time.Duration
-	now         func() time.Time
+	client           kubernetes.Interface
+	node             string
+	schedulesPods    bool
+	terminationDelay time.Duration
+	now              func() time.Time
 
 	informer cache.SharedIndexInformer
 	pods     listersv1.PodLister
@@ -36,45 +36,45 @@ type Simulator struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	mu    sync.Mutex
-	play  func(*corev1.Pod) Behavior
-	roles map[types.UID]*role
-	ips   addresses
+	mu         sync.Mutex
+	behaviorOf func(*corev1.Pod) Behavior
+	podStates  map[types.UID]*podState
+	ips        ipAllocator
 }
 
-// role is what we remember of one pod. Only the worker that has its key touches it.
-type role struct {
-	*act
-	// written is the pod after our last write: the cache may be behind it.
-	written *corev1.Pod
-	// leaving is when we first saw that the pod is being deleted.
-	leaving time.Time
+// podState is what we remember of one pod. Only the worker that has its key touches it.
+type podState struct {
+	*activeBehavior
+	// lastWritten is the pod after our last write: the cache may be behind it.
+	lastWritten *corev1.Pod
+	// deletionSeenAt is when we first saw that the pod is being deleted.
+	deletionSeenAt time.Time
 }
 
 // Option changes how a Simulator plays.
 type Option func(*Simulator)
 
-// Playing chooses the behavior of each pod from the start, see [Simulator.Play].
-func Playing(choose func(*corev1.Pod) Behavior) Option {
-	return func(s *Simulator) { s.play = choose }
+// WithBehavior chooses the behavior of each pod from the start, see [Simulator.Play].
+func WithBehavior(behaviorOf func(*corev1.Pod) Behavior) Option {
+	return func(s *Simulator) { s.behaviorOf = behaviorOf }
 }
 
-// OnNode names the node; without it, it is "sim-node". Of several simulators in one
-// cluster, all but one have to [LeaveScheduling].
-func OnNode(name string) Option {
+// WithNodeName names the node; without it, it is "sim-node". Of several simulators in one
+// cluster, all but one have to [WithoutScheduling].
+func WithNodeName(name string) Option {
 	return func(s *Simulator) { s.node = name }
 }
 
-// LeaveScheduling leaves the placing of pods to a real scheduler. Unschedulable has no
+// WithoutScheduling leaves the placing of pods to a real scheduler. Unschedulable has no
 // effect then: ask for more than the node has.
-func LeaveScheduling() Option {
-	return func(s *Simulator) { s.schedules = false }
+func WithoutScheduling() Option {
+	return func(s *Simulator) { s.schedulesPods = false }
 }
 
-// Terminating is how long a deleted pod takes to end, at most its grace period. Without
+// WithTerminationDelay is how long a deleted pod takes to end, at most its grace period. Without
 // it, pods end at once.
-func Terminating(d time.Duration) Option {
-	return func(s *Simulator) { s.termination = d }
+func WithTerminationDelay(d time.Duration) Option {
+	return func(s *Simulator) { s.terminationDelay = d }
 }
 
 // Start registers the node and begins to play. It returns when all existing pods are
@@ -100,9 +100,9 @@ func Start(ctx context.Context, cfg *rest.Config, options ...Option) (*Simulator
 		s.Stop()
 		return nil, fmt.Errorf("start pod simulator: list pods: %w", err)
 	}
-	s.ips.skip(s.known())
+	s.ips.skipUsed(s.cachedPods())
 	for range workers {
-		s.running.Go(func() { s.work(ctx) })
+		s.running.Go(func() { s.runWorker(ctx) })
 	}
 	context.AfterFunc(ctx, s.queue.ShutDown)
 	return s, nil
@@ -111,12 +111,12 @@ func Start(ctx context.Context, cfg *rest.Config, options ...Option) (*Simulator
 func newSimulator(client kubernetes.Interface, options ...Option) *Simulator {
 	informer := newInformer(client)
 	s := &Simulator{
-		client: client, node: "sim-node", schedules: true, now: time.Now,
+		client: client, node: "sim-node", schedulesPods: true, now: time.Now,
 		informer: informer, pods: listersv1.NewPodLister(informer.GetIndexer()),
 		// One limit per pod, and short: a conflict is over when the cache has caught up.
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, time.Second)),
-		roles: map[types.UID]*role{},
+		podStates: map[types.UID]*podState{},
 	}
 	for _, o := range options {
 		o(s)
@@ -124,21 +124,21 @@ func newSimulator(client kubernetes.Interface, options ...Option) *Simulator {
 	_, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    s.enqueue,
 		UpdateFunc: func(_, o any) { s.enqueue(o) },
-		DeleteFunc: s.forget,
+		DeleteFunc: s.forgetPod,
 	})
 	must(err)
 	return s
 }
 
-// Play chooses anew what happens to each pod, also to those that exist: a pod whose
+// SetBehavior chooses anew what happens to each pod, also to those that exist: a pod whose
 // behavior changes begins its new act now, one whose behavior stays goes on. The
 // function is called from several goroutines and should do nothing but look at the pod;
 // it returns the zero Behavior for the usual.
-func (s *Simulator) Play(choose func(*corev1.Pod) Behavior) {
+func (s *Simulator) SetBehavior(behaviorOf func(*corev1.Pod) Behavior) {
 	s.mu.Lock()
-	s.play = choose
+	s.behaviorOf = behaviorOf
 	s.mu.Unlock()
-	for _, pod := range s.known() {
+	for _, pod := range s.cachedPods() {
 		s.enqueue(pod)
 	}
 }
@@ -151,7 +151,7 @@ func (s *Simulator) Stop() {
 	s.running.Wait()
 }
 
-func (s *Simulator) known() []*corev1.Pod {
+func (s *Simulator) cachedPods() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, o := range s.informer.GetStore().List() {
 		pods = append(pods, o.(*corev1.Pod))
@@ -161,34 +161,34 @@ func (s *Simulator) known() []*corev1.Pod {
 
 func (s *Simulator) enqueue(o any) {
 	pod := o.(*corev1.Pod)
-	if pod.Spec.NodeName == "" && s.schedules || pod.Spec.NodeName == s.node {
+	if pod.Spec.NodeName == "" && s.schedulesPods || pod.Spec.NodeName == s.node {
 		s.queue.Add(cache.MetaObjectToName(pod).String())
 	}
 }
 
-func (s *Simulator) forget(o any) {
-	if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = gone.Obj
+func (s *Simulator) forgetPod(o any) {
+	if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = tombstone.Obj
 	}
 	if pod, ok := o.(*corev1.Pod); ok {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.roles, pod.UID)
+		delete(s.podStates, pod.UID)
 	}
 }
 
-func (s *Simulator) work(ctx context.Context) {
+func (s *Simulator) runWorker(ctx context.Context) {
 	for {
 		key, shutdown := s.queue.Get()
 		if shutdown {
 			return
 		}
-		s.workOn(ctx, key)
+		s.processKey(ctx, key)
 		s.queue.Done(key)
 	}
 }
 
-func (s *Simulator) workOn(ctx context.Context, key string) {
+func (s *Simulator) processKey(ctx context.Context, key string) {
 	next, err := s.sync(ctx, key)
 	if err != nil {
 		// A conflict says that the cache is behind, nothing more.

@@ -7,40 +7,40 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// statusOf is the status of a pod on our node: a function of the pod, its act and the
+// runningPodStatus is the status of a pod on our node: a function of the pod, its act and the
 // time. It lasts for next, or for ever when next is zero.
-func statusOf(pod *corev1.Pod, a *act, now time.Time) (s corev1.PodStatus, next time.Duration) {
+func runningPodStatus(pod *corev1.Pod, a *activeBehavior, now time.Time) (s corev1.PodStatus, next time.Duration) {
 	s = *pod.Status.DeepCopy()
 	s.ObservedGeneration = pod.Generation
-	s.InitContainerStatuses, s.ContainerStatuses, next = a.containers(pod, now)
+	s.InitContainerStatuses, s.ContainerStatuses, next = a.containerStatuses(pod, now)
 	s.Phase = phaseOf(pod, s.InitContainerStatuses, s.ContainerStatuses)
 	if s.StartTime == nil {
-		s.StartTime = new(seconds(now))
+		s.StartTime = new(truncateToSecond(now))
 	}
 	s.HostIP, s.HostIPs = a.hostIP, []corev1.HostIP{{IP: a.hostIP}}
-	if a.kind != hangs {
+	if a.kind != kindHangs {
 		s.PodIP, s.PodIPs = a.podIP, []corev1.PodIP{{IP: a.podIP}}
 	}
-	sandbox := a.kind != hangs && !isTerminal(s.Phase)
+	sandbox := a.kind != kindHangs && !isTerminal(s.Phase)
 	s.Conditions = conditionsOf(pod, &s, sandbox, now)
 	return s, next
 }
 
-// endOf is the last status of a pod that is being deleted: kubelet has stopped what ran
+// finalPodStatus is the last status of a pod that is being deleted: kubelet has stopped what ran
 // and says how everything ended before it lets the pod go.
-func endOf(pod *corev1.Pod, now time.Time) corev1.PodStatus {
+func finalPodStatus(pod *corev1.Pod, now time.Time) corev1.PodStatus {
 	s := *pod.Status.DeepCopy()
 	s.ObservedGeneration = pod.Generation
 	s.Phase = corev1.PodSucceeded
 	for i := range s.ContainerStatuses {
-		stop(&s.ContainerStatuses[i], now)
+		stopContainer(&s.ContainerStatuses[i], now)
 		if !succeeded(&s.ContainerStatuses[i]) {
 			s.Phase = corev1.PodFailed
 		}
 	}
 	for i := range s.InitContainerStatuses {
 		if init := &s.InitContainerStatuses[i]; init.State.Terminated == nil {
-			stop(init, now)
+			stopContainer(init, now)
 		}
 	}
 	if len(s.ContainerStatuses) == 0 {
@@ -50,15 +50,15 @@ func endOf(pod *corev1.Pod, now time.Time) corev1.PodStatus {
 	return s
 }
 
-// stop ends a container: one that runs obeys the signal, one that waits for its next
+// stopContainer ends a container: one that runs obeys the signal, one that waits for its next
 // life stays as dead as it is, and one that never was is lost.
-func stop(s *corev1.ContainerStatus, now time.Time) {
+func stopContainer(s *corev1.ContainerStatus, now time.Time) {
 	s.Ready, s.Started = false, new(false)
 	switch {
 	case s.State.Terminated != nil:
 	case s.State.Running != nil:
 		s.State.Terminated = &corev1.ContainerStateTerminated{
-			Reason: reasonCompleted, StartedAt: s.State.Running.StartedAt, FinishedAt: seconds(now), ContainerID: s.ContainerID,
+			Reason: reasonCompleted, StartedAt: s.State.Running.StartedAt, FinishedAt: truncateToSecond(now), ContainerID: s.ContainerID,
 		}
 	case s.LastTerminationState.Terminated != nil:
 		s.State.Terminated, s.LastTerminationState.Terminated = s.LastTerminationState.Terminated, nil
@@ -71,11 +71,11 @@ func stop(s *corev1.ContainerStatus, now time.Time) {
 }
 
 // unscheduledStatus is what the scheduler writes when no node fits.
-func unscheduledStatus(pod *corev1.Pod, why string, now time.Time) corev1.PodStatus {
+func unscheduledStatus(pod *corev1.Pod, message string, now time.Time) corev1.PodStatus {
 	s := *pod.Status.DeepCopy()
-	c := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: why}
-	stamp(pod, &c, now)
-	if i := slices.IndexFunc(s.Conditions, ofType(c.Type)); i >= 0 {
+	c := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}
+	setTransitionTime(pod, &c, now)
+	if i := slices.IndexFunc(s.Conditions, hasType(c.Type)); i >= 0 {
 		s.Conditions[i] = c
 		return s
 	}

@@ -13,14 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// noon is when the pods of these tests are bound.
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+// baseTime is when the pods of these tests are bound.
+var baseTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // at is a moment after noon.
-func at(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(d)) }
+func at(d time.Duration) metav1.Time { return metav1.NewTime(baseTime.Add(d)) }
 
-// bound is a pod as the binding leaves it, with one container "app".
-func bound(change ...func(*corev1.Pod)) *corev1.Pod {
+// boundPod is a pod as the binding leaves it, with one container "app".
+func boundPod(change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "u1", Generation: 1},
 		Spec: corev1.PodSpec{
@@ -40,53 +40,53 @@ func bound(change ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-func policy(p corev1.RestartPolicy) func(*corev1.Pod) {
+func withRestartPolicy(p corev1.RestartPolicy) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.RestartPolicy = p }
 }
 
-func container(name string) func(*corev1.Pod) {
+func withContainer(name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name, Image: "redis:7"})
 	}
 }
 
-func initContainer(name string) func(*corev1.Pod) {
+func withInitContainer(name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: name, Image: "busybox"})
 	}
 }
 
-func sidecar(name string) func(*corev1.Pod) {
+func withSidecar(name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{
 			Name: name, Image: "envoy", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)})
 	}
 }
 
-// scene is a behavior and how long after noon it is looked at.
-type scene struct {
+// step is a behavior and how long after noon it is looked at.
+type step struct {
 	Behavior
-	at time.Duration
+	offset time.Duration
 }
 
-// perform plays scenes one after the other as the simulator does, and returns how long
+// runSteps plays scenes one after the other as the simulator does, and returns how long
 // the last one lasts. The pod has its status then.
-func perform(pod *corev1.Pod, scenes ...scene) time.Duration {
-	var a *act
+func runSteps(pod *corev1.Pod, steps ...step) time.Duration {
+	var a *activeBehavior
 	var next time.Duration
-	for _, sc := range scenes {
+	for _, sc := range steps {
 		if a == nil || a.Behavior != sc.Behavior {
-			a = &act{Behavior: sc.Behavior, since: noon.Add(sc.at), podIP: "10.128.0.1", hostIP: "192.0.2.10",
-				before: slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)}
+			a = &activeBehavior{Behavior: sc.Behavior, since: baseTime.Add(sc.offset), podIP: "10.128.0.1", hostIP: "192.0.2.10",
+				previous: slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)}
 		}
-		pod.Status, next = statusOf(pod, a, noon.Add(sc.at))
+		pod.Status, next = runningPodStatus(pod, a, baseTime.Add(sc.offset))
 	}
 	return next
 }
 
-// brief tells a status in a few lines: the phase, the conditions that are not True, and
+// summarize tells a status in a few lines: the phase, the conditions that are not True, and
 // each container.
-func brief(s corev1.PodStatus) string {
+func summarize(s corev1.PodStatus) string {
 	lines := []string{string(s.Phase)}
 	for _, c := range s.Conditions {
 		if c.Status != corev1.ConditionTrue || c.Reason != "" {
@@ -94,12 +94,12 @@ func brief(s corev1.PodStatus) string {
 		}
 	}
 	for _, c := range slices.Concat(s.InitContainerStatuses, s.ContainerStatuses) {
-		lines = append(lines, briefContainer(c))
+		lines = append(lines, summarizeContainer(c))
 	}
 	return strings.Join(lines, "\n")
 }
 
-func briefContainer(c corev1.ContainerStatus) string {
+func summarizeContainer(c corev1.ContainerStatus) string {
 	line := c.Name
 	switch {
 	case c.State.Running != nil:
@@ -122,13 +122,13 @@ func briefContainer(c corev1.ContainerStatus) string {
 }
 
 // The whole status once, as kubelet 1.36 with containerd writes it.
-func TestStatusInFull(t *testing.T) {
-	pod := bound(func(pod *corev1.Pod) {
+func TestFullStatus(t *testing.T) {
+	pod := boundPod(func(pod *corev1.Pod) {
 		c := &pod.Spec.Containers[0]
 		c.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
 		c.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}, {Name: "token", MountPath: "/token", ReadOnly: true}}
 	})
-	perform(pod, scene{Ready(), 1500 * time.Millisecond})
+	runSteps(pod, step{Ready(), 1500 * time.Millisecond})
 	condition := func(t corev1.PodConditionType, since time.Duration) corev1.PodCondition {
 		return corev1.PodCondition{Type: t, Status: corev1.ConditionTrue, LastTransitionTime: at(since), ObservedGeneration: 1}
 	}

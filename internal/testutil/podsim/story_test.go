@@ -17,11 +17,11 @@ import (
 
 // One control plane and one simulator for all stories; each has its own namespace.
 func TestStories(t *testing.T) {
-	s := newStage(t, podsim.Terminating(200*time.Millisecond))
-	for name, tell := range map[string]func(*stage){
+	s := newHarness(t, podsim.WithTerminationDelay(200*time.Millisecond))
+	for name, story := range map[string]func(*harness){
 		"rolling update, scale down, delete": rollingUpdate,
-		"jobs":                               jobsEnd,
-		"heal":                               heal,
+		"jobs":                               jobsFinish,
+		"heal":                               podsRecover,
 		"unknown behavior":                   unknownBehavior,
 		"held by a finalizer":                heldByFinalizer,
 		"crash of the API server":            apiServerCrash,
@@ -29,19 +29,19 @@ func TestStories(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sub := *s
 			sub.T, sub.ns = t, testutil.Namespace(t, s.plane.Config)
-			tell(&sub)
+			story(&sub)
 		})
 	}
 }
 
-func rollingUpdate(s *stage) {
-	s.createDeployment(deployment("web", 3))
-	s.waitFor("three ready pods", func(state watcher.State) bool { return s.up(state, "web", 3) })
-	old := uids(s.podsOf(s.w.State(), "web"))
+func rollingUpdate(s *harness) {
+	s.createDeployment(newDeployment("web", 3))
+	s.waitFor("three ready pods", func(state watcher.State) bool { return s.hasReadyPods(state, "web", 3) })
+	old := podUIDs(s.podsOf(s.w.State(), "web"))
 
 	s.patchDeployment("web", `{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"example.com/shop/app:2.0"}]}}}}`)
 	s.waitFor("three ready pods of the new version, and no other", func(state watcher.State) bool {
-		return s.up(state, "web", 3) && uids(s.podsOf(state, "web")).Intersection(old).Len() == 0
+		return s.hasReadyPods(state, "web", 3) && podUIDs(s.podsOf(state, "web")).Intersection(old).Len() == 0
 	})
 	s.patchDeployment("web", `{"spec":{"replicas":1}}`)
 	s.waitFor("one pod", func(state watcher.State) bool {
@@ -62,31 +62,31 @@ func rollingUpdate(s *stage) {
 	}
 }
 
-func jobsEnd(s *stage) {
+func jobsFinish(s *harness) {
 	s.createJob("good", "")
 	s.createJob("bad", "Failed")
 	s.waitFor("one Job to complete and one to fail", func(state watcher.State) bool {
-		return s.outcome(state, "good") == "Complete" && s.outcome(state, "bad") == "Failed"
+		return s.jobResult(state, "good") == "Complete" && s.jobResult(state, "bad") == "Failed"
 	})
 }
 
-// heal is about running pods: they get into trouble and out of it without being
+// podsRecover is about running pods: they get into trouble and out of it without being
 // replaced.
-func heal(s *stage) {
-	s.createDeployment(deployment("web", 2))
-	s.waitFor("ready pods", func(state watcher.State) bool { return s.up(state, "web", 2) })
-	before := uids(s.podsOf(s.w.State(), "web"))
-	crash := podsim.CrashLoop(1).Restarting(2, 50*time.Millisecond)
+func podsRecover(s *harness) {
+	s.createDeployment(newDeployment("web", 2))
+	s.waitFor("ready pods", func(state watcher.State) bool { return s.hasReadyPods(state, "web", 2) })
+	before := podUIDs(s.podsOf(s.w.State(), "web"))
+	crash := podsim.CrashLoop(1).WithRestarts(2, 50*time.Millisecond)
 	for _, b := range []podsim.Behavior{podsim.NeverReady(), crash, podsim.ConfigMissing("db")} {
-		s.play(map[string]podsim.Behavior{"web": b})
+		s.setBehaviors(map[string]podsim.Behavior{"web": b})
 		s.waitFor(fmt.Sprintf("no ready pod with %s", b), func(state watcher.State) bool {
 			return s.deployment(state, "web").Status.UnavailableReplicas == 2
 		})
-		s.play(nil)
-		s.waitFor(fmt.Sprintf("ready pods after %s", b), func(state watcher.State) bool { return s.up(state, "web", 2) })
+		s.setBehaviors(nil)
+		s.waitFor(fmt.Sprintf("ready pods after %s", b), func(state watcher.State) bool { return s.hasReadyPods(state, "web", 2) })
 	}
 	list := s.podsOf(s.w.State(), "web")
-	if got := uids(list); !got.Equal(before) {
+	if got := podUIDs(list); !got.Equal(before) {
 		s.Errorf("pods were replaced: %v, then %v", before, got)
 	}
 	for _, pod := range list {
@@ -97,28 +97,28 @@ func heal(s *stage) {
 	}
 
 	// A pod that fits nowhere is placed as soon as it does.
-	s.play(map[string]podsim.Behavior{"late": podsim.Unschedulable()})
+	s.setBehaviors(map[string]podsim.Behavior{"late": podsim.Unschedulable()})
 	s.createPod("late", "")
-	s.waitFor("the late pod to wait", func(state watcher.State) bool { return worst(s.podsOf(state, "late")) == "Unschedulable" })
-	s.play(nil)
-	s.waitFor("the late pod", func(state watcher.State) bool { return isReady(s.pod(state, "late")) })
+	s.waitFor("the late pod to wait", func(state watcher.State) bool { return firstProblem(s.podsOf(state, "late")) == "Unschedulable" })
+	s.setBehaviors(nil)
+	s.waitFor("the late pod", func(state watcher.State) bool { return isReady(s.onlyPod(state, "late")) })
 }
 
-func unknownBehavior(s *stage) {
+func unknownBehavior(s *harness) {
 	s.createPod("typo", "Redy")
 	s.waitFor("the pod to complain", func(state watcher.State) bool {
-		return worst(s.podsOf(state, "typo")) == "app: CreateContainerConfigError"
+		return firstProblem(s.podsOf(state, "typo")) == "app: CreateContainerConfigError"
 	})
 }
 
 // heldByFinalizer: the simulator does its part and leaves the rest to the owner of the
 // finalizer.
-func heldByFinalizer(s *stage) {
+func heldByFinalizer(s *harness) {
 	pod := s.createPod("held", "Ready", "example.com/hold")
-	s.waitFor("the pod to run", func(state watcher.State) bool { return isReady(s.pod(state, "held")) })
+	s.waitFor("the pod to run", func(state watcher.State) bool { return isReady(s.onlyPod(state, "held")) })
 	s.check(s.client.CoreV1().Pods(s.ns).Delete(s.Context(), pod, metav1.DeleteOptions{}))
 	s.waitFor("the pod to be let go", func(state watcher.State) bool {
-		held := s.pod(state, "held")
+		held := s.onlyPod(state, "held")
 		return held.Status.Phase == corev1.PodSucceeded && *held.DeletionGracePeriodSeconds == 0
 	})
 	release := []byte(`{"metadata":{"finalizers":null}}`)
@@ -128,19 +128,19 @@ func heldByFinalizer(s *stage) {
 }
 
 // apiServerCrash: the play goes on when the API server is back.
-func apiServerCrash(s *stage) {
-	s.createDeployment(deployment("web", 3))
-	s.waitFor("ready pods", func(state watcher.State) bool { return s.up(state, "web", 3) })
+func apiServerCrash(s *harness) {
+	s.createDeployment(newDeployment("web", 3))
+	s.waitFor("ready pods", func(state watcher.State) bool { return s.hasReadyPods(state, "web", 3) })
 	s.check(s.plane.APIServer.Kill())
 	s.check(s.plane.APIServer.Start())
 	s.check(s.plane.WaitReady(s.Context()))
-	back := time.Now()
+	restartedAt := time.Now()
 	s.createPod("late", "Ready")
-	s.waitFor("a pod after the crash", func(state watcher.State) bool { return isReady(s.pod(state, "late")) })
-	s.Logf("first pod ready %.1f s after the API server was", time.Since(back).Seconds())
+	s.waitFor("a pod after the crash", func(state watcher.State) bool { return isReady(s.onlyPod(state, "late")) })
+	s.Logf("first pod ready %.1f s after the API server was", time.Since(restartedAt).Seconds())
 	for _, pod := range s.podsOf(s.w.State(), "web") {
 		if !isReady(pod) || pod.Status.ContainerStatuses[0].RestartCount != 0 {
-			s.Errorf("pod %s has suffered from the crash: %s", pod.Name, worst([]*corev1.Pod{pod}))
+			s.Errorf("pod %s has suffered from the crash: %s", pod.Name, firstProblem([]*corev1.Pod{pod}))
 		}
 	}
 }

@@ -29,26 +29,26 @@ func (s *Simulator) sync(ctx context.Context, key string) (time.Duration, error)
 		return 0, err
 	}
 	switch {
-	case pod.Spec.NodeName == "" && s.schedules:
+	case pod.Spec.NodeName == "" && s.schedulesPods:
 		return 0, s.schedule(ctx, pod)
 	case pod.Spec.NodeName != s.node:
 		return 0, nil
 	case pod.DeletionTimestamp != nil:
-		return s.end(ctx, pod)
+		return s.terminate(ctx, pod)
 	case isTerminal(pod.Status.Phase):
 		return 0, nil
 	}
-	return s.run(ctx, pod)
+	return s.syncRunning(ctx, pod)
 }
 
 // schedule places a pod, or says why not.
 func (s *Simulator) schedule(ctx context.Context, pod *corev1.Pod) error {
-	forUs := pod.Spec.SchedulerName == corev1.DefaultSchedulerName && len(pod.Spec.SchedulingGates) == 0
-	if !forUs || pod.DeletionTimestamp != nil {
+	schedulable := pod.Spec.SchedulerName == corev1.DefaultSchedulerName && len(pod.Spec.SchedulingGates) == 0
+	if !schedulable || pod.DeletionTimestamp != nil {
 		return nil
 	}
-	if b := s.choose(pod); b.kind == unschedulable {
-		_, err := s.write(ctx, pod, unscheduledStatus(pod, b.text, s.now()))
+	if b := s.behaviorFor(pod); b.kind == kindUnschedulable {
+		_, err := s.updateStatus(ctx, pod, unscheduledStatus(pod, b.message, s.now()))
 		return err
 	}
 	err := s.client.CoreV1().Pods(pod.Namespace).Bind(ctx, &corev1.Binding{
@@ -61,34 +61,34 @@ func (s *Simulator) schedule(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// run writes what the pod's act says.
-func (s *Simulator) run(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
-	r := s.roleOf(pod)
+// syncRunning writes what the pod's act says.
+func (s *Simulator) syncRunning(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
+	r := s.stateOf(pod)
 	now := s.now()
-	if b := s.choose(pod); r.act == nil || r.Behavior != b {
-		r.act = s.begin(pod, r, b, now)
+	if b := s.behaviorFor(pod); r.activeBehavior == nil || r.Behavior != b {
+		r.activeBehavior = s.startBehavior(pod, r, b, now)
 	}
-	status, next := statusOf(pod, r.act, now)
-	written, err := s.write(ctx, pod, status)
+	status, next := runningPodStatus(pod, r.activeBehavior, now)
+	written, err := s.updateStatus(ctx, pod, status)
 	if err != nil {
 		return 0, err
 	}
-	r.written = written
+	r.lastWritten = written
 	return next, nil
 }
 
-// begin starts an act where the pod stands.
-func (s *Simulator) begin(pod *corev1.Pod, r *role, b Behavior, now time.Time) *act {
-	before := newer(pod, r.written).Status
-	a := &act{Behavior: b, since: now, hostIP: nodeIP, podIP: before.PodIP}
-	a.before = slices.Concat(before.InitContainerStatuses, before.ContainerStatuses)
+// startBehavior starts an act where the pod stands.
+func (s *Simulator) startBehavior(pod *corev1.Pod, r *podState, b Behavior, now time.Time) *activeBehavior {
+	before := newer(pod, r.lastWritten).Status
+	a := &activeBehavior{Behavior: b, since: now, hostIP: nodeIP, podIP: before.PodIP}
+	a.previous = slices.Concat(before.InitContainerStatuses, before.ContainerStatuses)
 	switch {
 	case pod.Spec.HostNetwork:
 		a.podIP = nodeIP
-	case a.podIP == "" && r.act != nil:
+	case a.podIP == "" && r.activeBehavior != nil:
 		a.podIP = r.podIP // given, but not used yet
 	case a.podIP == "":
-		a.podIP = s.ips.take()
+		a.podIP = s.ips.allocate()
 	}
 	return a
 }
@@ -104,18 +104,18 @@ func newer(cached, written *corev1.Pod) *corev1.Pod {
 	return written
 }
 
-// end lets a deleted pod go: first its last status, then the object.
-func (s *Simulator) end(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
-	r, now := s.roleOf(pod), s.now()
-	if r.leaving.IsZero() {
-		r.leaving = now
+// terminate lets a deleted pod go: first its last status, then the object.
+func (s *Simulator) terminate(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
+	r, now := s.stateOf(pod), s.now()
+	if r.deletionSeenAt.IsZero() {
+		r.deletionSeenAt = now
 	}
-	takes := min(s.termination, time.Duration(*pod.DeletionGracePeriodSeconds)*time.Second)
-	if left := takes - now.Sub(r.leaving); left > 0 {
-		return left, nil
+	delay := min(s.terminationDelay, time.Duration(*pod.DeletionGracePeriodSeconds)*time.Second)
+	if remaining := delay - now.Sub(r.deletionSeenAt); remaining > 0 {
+		return remaining, nil
 	}
 	if !isTerminal(pod.Status.Phase) {
-		if _, err := s.write(ctx, pod, endOf(pod, now)); err != nil {
+		if _, err := s.updateStatus(ctx, pod, finalPodStatus(pod, now)); err != nil {
 			return 0, err
 		}
 	}
@@ -132,10 +132,10 @@ func (s *Simulator) end(ctx context.Context, pod *corev1.Pod) (time.Duration, er
 	return 0, nil
 }
 
-// write writes a status if it differs from the one there is, and returns the pod as it
+// updateStatus writes a status if it differs from the one there is, and returns the pod as it
 // is then. The resourceVersion of the cached pod goes along, so that a decision on old
 // news is refused.
-func (s *Simulator) write(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) (*corev1.Pod, error) {
+func (s *Simulator) updateStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) (*corev1.Pod, error) {
 	if apiequality.Semantic.DeepEqual(pod.Status, status) {
 		return pod, nil
 	}
@@ -151,26 +151,26 @@ func (s *Simulator) write(ctx context.Context, pod *corev1.Pod, status corev1.Po
 	return written, nil
 }
 
-func (s *Simulator) roleOf(pod *corev1.Pod) *role {
+func (s *Simulator) stateOf(pod *corev1.Pod) *podState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r, ok := s.roles[pod.UID]
+	r, ok := s.podStates[pod.UID]
 	if !ok {
-		r = &role{}
-		s.roles[pod.UID] = r
+		r = &podState{}
+		s.podStates[pod.UID] = r
 	}
 	return r
 }
 
-// choose asks for the behavior of a pod. One that cannot be played on a placed pod is
+// behaviorFor asks for the behavior of a pod. One that cannot be played on a placed pod is
 // replaced by the usual.
-func (s *Simulator) choose(pod *corev1.Pod) Behavior {
+func (s *Simulator) behaviorFor(pod *corev1.Pod) Behavior {
 	s.mu.Lock()
-	play := s.play
+	behaviorOf := s.behaviorOf
 	s.mu.Unlock()
-	b := choose(pod, play)
-	if b.kind == unschedulable && pod.Spec.NodeName != "" {
-		return usualBehavior(pod)
+	b := chooseBehavior(pod, behaviorOf)
+	if b.kind == kindUnschedulable && pod.Spec.NodeName != "" {
+		return defaultBehavior(pod)
 	}
 	return b
 }

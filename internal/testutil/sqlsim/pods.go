@@ -18,26 +18,26 @@ import (
 
 // Pods are the servers of a cluster: one in every pod that runs and is told to be a MariaDB.
 type Pods struct {
-	client client.Client
-	near   client.Reader
+	client   client.Client
+	podCache client.Reader
 
 	mu      sync.Mutex
 	volumes map[types.UID]*Volume // by claim
 	servers map[types.UID]*Server // by pod
 }
 
-// Play puts a server into every pod that is a MariaDB, until the context ends. With env in its environment a
+// Start puts a server into every pod that is a MariaDB, until the context ends. With env in its environment a
 // program that is not in the cluster gets to them.
-func Play(ctx context.Context, config *rest.Config) (pods *Pods, env string, err error) {
+func Start(ctx context.Context, config *rest.Config) (pods *Pods, env string, err error) {
 	c, err := client.New(config, client.Options{})
 	if err != nil {
 		return nil, "", err
 	}
-	near, err := watched(ctx, config)
+	podCache, err := newPodCache(ctx, config)
 	if err != nil {
 		return nil, "", fmt.Errorf("watch pods: %w", err)
 	}
-	pods = &Pods{client: c, near: near, volumes: map[types.UID]*Volume{}, servers: map[types.UID]*Server{}}
+	pods = &Pods{client: c, podCache: podCache, volumes: map[types.UID]*Volume{}, servers: map[types.UID]*Server{}}
 	network, err := NewNetwork(ctx, pods.Find)
 	if err != nil {
 		return nil, "", err
@@ -45,54 +45,54 @@ func Play(ctx context.Context, config *rest.Config) (pods *Pods, env string, err
 	return pods, "ALL_PROXY=" + network.URL(), nil
 }
 
-// podIP is a field by which the API server finds pods, and so do we.
-const podIP = "status.podIP"
+// podIPField is a field by which the API server finds pods, and so do we.
+const podIPField = "status.podIP"
 
-// watched are the pods, without asking the API server for them each time: a network does not, and a list of what is
+// newPodCache are the pods, without asking the API server for them each time: a network does not, and a list of what is
 // newest takes it a tenth of a second, in which a real server lets people in a hundred times.
-func watched(ctx context.Context, config *rest.Config) (client.Reader, error) {
-	near, err := cache.New(config, cache.Options{})
+func newPodCache(ctx context.Context, config *rest.Config) (client.Reader, error) {
+	podCache, err := cache.New(config, cache.Options{})
 	if err != nil {
 		return nil, err
 	}
-	if err := near.IndexField(ctx, &corev1.Pod{}, podIP, func(o client.Object) []string { return []string{o.(*corev1.Pod).Status.PodIP} }); err != nil {
+	if err := podCache.IndexField(ctx, &corev1.Pod{}, podIPField, func(o client.Object) []string { return []string{o.(*corev1.Pod).Status.PodIP} }); err != nil {
 		return nil, err
 	}
-	go func() { _ = near.Start(ctx) }()
-	if !near.WaitForCacheSync(ctx) {
+	go func() { _ = podCache.Start(ctx) }()
+	if !podCache.WaitForCacheSync(ctx) {
 		return nil, context.Cause(ctx)
 	}
-	return near, nil
+	return podCache, nil
 }
 
 // Find is the server of the pod with an address. Who asks may have heard of the pod before us.
 func (p *Pods) Find(ctx context.Context, address netip.Addr) *Server {
-	for _, from := range []client.Reader{p.near, p.client} {
+	for _, reader := range []client.Reader{p.podCache, p.client} {
 		var pods corev1.PodList
-		if err := from.List(ctx, &pods, client.MatchingFields{podIP: address.String()}); err != nil {
+		if err := reader.List(ctx, &pods, client.MatchingFields{podIPField: address.String()}); err != nil {
 			continue
 		}
 		for i := range pods.Items {
 			pod := &pods.Items[i]
 			if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
-				return p.server(ctx, pod)
+				return p.serverFor(ctx, pod)
 			}
 		}
 	}
 	return nil
 }
 
-func (p *Pods) server(ctx context.Context, pod *corev1.Pod) *Server {
+func (p *Pods) serverFor(ctx context.Context, pod *corev1.Pod) *Server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s := p.servers[pod.UID]; s != nil {
 		return s
 	}
-	volume := p.volume(ctx, pod)
+	volume := p.volumeFor(ctx, pod)
 	if volume == nil {
 		return nil
 	}
-	p.reset(ctx, pod, volume)
+	p.resetCredentials(ctx, pod, volume)
 	image := pod.Spec.Containers[0].Image
 	version := "11.8.6-MariaDB"
 	if v, err := mariadb.ParseVersion(image[strings.LastIndex(image, ":")+1:]); err == nil {
@@ -103,12 +103,12 @@ func (p *Pods) server(ctx context.Context, pod *corev1.Pod) *Server {
 	return s
 }
 
-// reset does what the init container does that resets credentials.
-func (p *Pods) reset(ctx context.Context, pod *corev1.Pod, volume *Volume) {
+// resetCredentials does what the init container does that resets credentials.
+func (p *Pods) resetCredentials(ctx context.Context, pod *corev1.Pod, volume *Volume) {
 	for _, c := range pod.Spec.InitContainers {
 		for _, e := range c.Env {
 			if e.Name == "RESET" {
-				volume.Reset(e.Value, string(p.credentials(ctx, pod)["root-password-hash"]))
+				volume.ResetRootPassword(e.Value, string(p.credentials(ctx, pod)["root-password-hash"]))
 			}
 		}
 	}
@@ -134,18 +134,18 @@ func (p *Pods) credentials(ctx context.Context, pod *corev1.Pod) map[string][]by
 func (p *Pods) Volume(ctx context.Context, pod *corev1.Pod) *Volume {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.volume(ctx, pod)
+	return p.volumeFor(ctx, pod)
 }
 
-// OnClaim is what is on the volume of a claim; nil when nobody has used it.
-func (p *Pods) OnClaim(claim types.UID) *Volume {
+// VolumeOfClaim is what is on the volume of a claim; nil when nobody has used it.
+func (p *Pods) VolumeOfClaim(claim types.UID) *Volume {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.volumes[claim]
 }
 
-// volume is set up when it is first used, with what the pod is given then.
-func (p *Pods) volume(ctx context.Context, pod *corev1.Pod) *Volume {
+// volumeFor is set up when it is first used, with what the pod is given then.
+func (p *Pods) volumeFor(ctx context.Context, pod *corev1.Pod) *Volume {
 	var claim corev1.PersistentVolumeClaim
 	claim.UID = pod.UID // without one, what it writes goes with it
 	for _, v := range pod.Spec.Volumes {

@@ -18,57 +18,57 @@ import (
 
 // Volume is what a server finds when it starts.
 type Volume struct {
-	mu       sync.Mutex
-	accounts map[string][]string // hashes by user
-	schemas  map[string]string   // user by schema
-	rows     map[string]int      // by schema
-	reset    string              // the last time that somebody asked for it
-	past     []change
+	mu            sync.Mutex
+	hashesByUser  map[string][]string // hashes by user
+	ownerBySchema map[string]string   // user by schema
+	rows          map[string]int      // by schema
+	lastReset     string              // the last time that somebody asked for it
+	history       []accountChange
 }
 
-// change is what an account became.
-type change struct {
+// accountChange is what an account became.
+type accountChange struct {
 	at     time.Time
 	user   string
 	hashes []string
 }
 
-// Period is a time in which an account had these passwords.
-type Period struct {
+// PasswordPeriod is a time in which an account had these passwords.
+type PasswordPeriod struct {
 	From, To time.Time
 	Hashes   []string
 }
 
 // NewVolume has a server set up for the first time.
 func NewVolume(rootHash, user, userHash string) *Volume {
-	v := &Volume{accounts: map[string][]string{}, schemas: map[string]string{}, rows: map[string]int{}}
-	v.give("root", rootHash)
+	v := &Volume{hashesByUser: map[string][]string{}, ownerBySchema: map[string]string{}, rows: map[string]int{}}
+	v.setHashesLocked("root", rootHash)
 	if user != "" {
-		v.schemas[user] = user
-		v.give(user, userHash)
+		v.ownerBySchema[user] = user
+		v.setHashesLocked(user, userHash)
 	}
 	return v
 }
 
-// give makes an account have these passwords; mu is held, or nobody else knows the volume.
-func (v *Volume) give(user string, hashes ...string) {
-	v.accounts[user] = hashes
-	v.past = append(v.past, change{time.Now(), user, hashes})
+// setHashesLocked makes an account have these passwords; mu is held, or nobody else knows the volume.
+func (v *Volume) setHashesLocked(user string, hashes ...string) {
+	v.hashesByUser[user] = hashes
+	v.history = append(v.history, accountChange{time.Now(), user, hashes})
 }
 
-// Periods are what an account had, from the first to the present.
-func (v *Volume) Periods(user string) []Period {
+// PasswordPeriods are what an account had, from the first to the present.
+func (v *Volume) PasswordPeriods(user string) []PasswordPeriod {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	var out []Period
-	for _, c := range v.past {
+	var out []PasswordPeriod
+	for _, c := range v.history {
 		if c.user != user {
 			continue
 		}
 		if len(out) > 0 {
 			out[len(out)-1].To = c.at
 		}
-		out = append(out, Period{From: c.at, To: time.Now(), Hashes: c.hashes})
+		out = append(out, PasswordPeriod{From: c.at, To: time.Now(), Hashes: c.hashes})
 	}
 	return out
 }
@@ -77,11 +77,11 @@ func (v *Volume) Periods(user string) []Period {
 func (v *Volume) Hashes(user string) []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return slices.Clone(v.accounts[user])
+	return slices.Clone(v.hashesByUser[user])
 }
 
-// Write adds rows to a schema.
-func (v *Volume) Write(schema string, rows int) {
+// AddRows adds rows to a schema.
+func (v *Volume) AddRows(schema string, rows int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.rows[schema] += rows
@@ -91,27 +91,27 @@ func (v *Volume) Write(schema string, rows int) {
 func (v *Volume) Rows(schema string) int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if _, there := v.schemas[schema]; !there {
+	if _, exists := v.ownerBySchema[schema]; !exists {
 		return -1
 	}
 	return v.rows[schema]
 }
 
-// Reset gives root a password, once for every time of asking.
-func (v *Volume) Reset(asked, hash string) {
+// ResetRootPassword gives root a password, once for every time of asking.
+func (v *Volume) ResetRootPassword(requestID, hash string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.reset != asked {
-		v.reset = asked
-		v.give("root", hash)
+	if v.lastReset != requestID {
+		v.lastReset = requestID
+		v.setHashesLocked("root", hash)
 	}
 }
 
-// Set makes an account have these passwords, behind everybody's back.
-func (v *Volume) Set(user string, hashes ...string) {
+// SetHashes makes an account have these passwords, behind everybody's back.
+func (v *Volume) SetHashes(user string, hashes ...string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.give(user, hashes...)
+	v.setHashesLocked(user, hashes...)
 }
 
 // Server is a server that runs.
@@ -122,7 +122,7 @@ type Server struct {
 	Hangs bool
 
 	mu     sync.Mutex
-	open   map[net.Conn]bool
+	conns  map[net.Conn]bool
 	closed bool
 }
 
@@ -131,22 +131,22 @@ func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for c := range s.open {
+	for c := range s.conns {
 		_ = c.Close()
 	}
 }
 
-func (s *Server) keep(c net.Conn) bool {
+func (s *Server) track(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		_ = c.Close()
 		return false
 	}
-	if s.open == nil {
-		s.open = map[net.Conn]bool{}
+	if s.conns == nil {
+		s.conns = map[net.Conn]bool{}
 	}
-	s.open[c] = true
+	s.conns[c] = true
 	return true
 }
 
@@ -163,79 +163,79 @@ func (s *Server) Serve(l net.Listener) {
 
 // serve speaks with one client until one of them has had enough.
 func (s *Server) serve(c net.Conn) {
-	if !s.keep(c) {
+	if !s.track(c) {
 		return
 	}
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.open, c)
+		delete(s.conns, c)
 		_ = c.Close()
 	}()
 	if s.Hangs {
 		_, _ = io.Copy(io.Discard, c) // until the client has had enough
 		return
 	}
-	w := &wire{Conn: c}
+	w := &packetConn{Conn: c}
 	if s.login(w) != nil {
 		return
 	}
 	for {
 		w.seq = 0
-		command, err := w.read()
+		command, err := w.readPacket()
 		if err != nil || len(command) == 0 || command[0] == comQuit {
 			return
 		}
-		if err := s.answer(w, command); err != nil {
+		if err := s.handleCommand(w, command); err != nil {
 			return
 		}
 	}
 }
 
 // login greets, and lets in whoever knows a password of the account.
-func (s *Server) login(w *wire) error {
+func (s *Server) login(w *packetConn) error {
 	scramble := []byte(rand.Text())[:20]
-	if err := w.write(greeting(s.Version, scramble)); err != nil {
+	if err := w.writePacket(handshakePacket(s.Version, scramble)); err != nil {
 		return err
 	}
-	content, err := w.read()
+	content, err := w.readPacket()
 	if err != nil {
 		return err
 	}
-	r, err := readLogin(content)
+	r, err := parseLogin(content)
 	if err != nil {
 		return err
 	}
-	if !s.Volume.takes(r, scramble) {
-		return s.refuse(w, 1045, "28000", fmt.Sprintf("Access denied for user '%s'", r.user))
+	if !s.Volume.authenticates(r, scramble) {
+		return s.reject(w, 1045, "28000", fmt.Sprintf("Access denied for user '%s'", r.user))
 	}
-	if r.schema != "" && !s.Volume.has(r.user, r.schema) {
-		return s.refuse(w, 1044, "42000", fmt.Sprintf("Access denied for user '%s' to database '%s'", r.user, r.schema))
+	if r.schema != "" && !s.Volume.canAccess(r.user, r.schema) {
+		return s.reject(w, 1044, "42000", fmt.Sprintf("Access denied for user '%s' to database '%s'", r.user, r.schema))
 	}
-	return w.write(okay)
+	return w.writePacket(okPacket)
 }
 
-// refuse says no, and ends the session.
-func (s *Server) refuse(w *wire, code uint16, state, message string) error {
-	_ = w.write(refusal(code, state, message))
+// reject says no, and ends the session.
+func (s *Server) reject(w *packetConn, code uint16, state, message string) error {
+	_ = w.writePacket(errorPacket(code, state, message))
 	return fmt.Errorf("%d %s", code, message)
 }
 
-func (v *Volume) takes(r loginRequest, scramble []byte) bool {
+func (v *Volume) authenticates(r loginRequest, scramble []byte) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return slices.ContainsFunc(v.accounts[r.user], func(hash string) bool { return opens(hash, r.token, scramble) })
+	return slices.ContainsFunc(v.hashesByUser[r.user], func(hash string) bool { return tokenMatchesHash(hash, r.token, scramble) })
 }
 
-func (v *Volume) has(user, schema string) bool {
+func (v *Volume) canAccess(user, schema string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	_, there := v.schemas[schema]
-	return there && (user == "root" || v.schemas[schema] == user) || user == "root" && schema == "mysql"
+	_, exists := v.ownerBySchema[schema]
+	return exists && (user == "root" || v.ownerBySchema[schema] == user) || user == "root" && schema == "mysql"
 }
 
-// opens holds the answer to a challenge against a hash.
-func opens(hash string, token, scramble []byte) bool {
+// tokenMatchesHash holds the answer to a challenge against a hash.
+func tokenMatchesHash(hash string, token, scramble []byte) bool {
 	stored, err := hex.DecodeString(strings.TrimPrefix(hash, "*"))
 	if err != nil || len(token) != sha1.Size {
 		return false

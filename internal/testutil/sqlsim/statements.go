@@ -7,65 +7,65 @@ import (
 )
 
 var (
-	aUser     = regexp.MustCompile(`'((?:[^']|'')*)'@'[^']*'`)
-	aHash     = regexp.MustCompile(`'(\*[0-9A-F]{40})'`)
-	aSchema   = regexp.MustCompile("`((?:[^`]|``)*)`")
-	aUserText = regexp.MustCompile(`User = '((?:[^']|'')*)'`)
+	userPattern          = regexp.MustCompile(`'((?:[^']|'')*)'@'[^']*'`)
+	hashPattern          = regexp.MustCompile(`'(\*[0-9A-F]{40})'`)
+	schemaPattern        = regexp.MustCompile("`((?:[^`]|``)*)`")
+	userConditionPattern = regexp.MustCompile(`User = '((?:[^']|'')*)'`)
 )
 
-// answer does what a command says.
-func (s *Server) answer(w *wire, command []byte) error {
+// handleCommand does what a command says.
+func (s *Server) handleCommand(w *packetConn, command []byte) error {
 	if command[0] != comQuery {
-		return w.write(okay) // a ping, for example
+		return w.writePacket(okPacket) // a ping, for example
 	}
 	statement := string(command[1:])
-	begins := func(words string) bool { return strings.HasPrefix(statement, words) }
+	hasPrefix := func(words string) bool { return strings.HasPrefix(statement, words) }
 	v := s.Volume
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
 	case statement == "SELECT 1":
-		return w.column("1")
+		return w.writeRows("1")
 	case statement == "SELECT VERSION()":
-		return w.column(s.Version)
-	case begins("SELECT Host FROM mysql.user"):
-		if len(v.accounts[first(aUserText, statement)]) == 0 {
-			return w.column()
+		return w.writeRows(s.Version)
+	case hasPrefix("SELECT Host FROM mysql.user"):
+		if len(v.hashesByUser[firstMatch(userConditionPattern, statement)]) == 0 {
+			return w.writeRows()
 		}
-		return w.column("%", "localhost")
-	case begins("SET "):
-		return w.write(okay)
-	case begins("CREATE DATABASE IF NOT EXISTS "):
-		if schema := first(aSchema, statement); v.schemas[schema] == "" {
-			v.schemas[schema] = "nobody"
+		return w.writeRows("%", "localhost")
+	case hasPrefix("SET "):
+		return w.writePacket(okPacket)
+	case hasPrefix("CREATE DATABASE IF NOT EXISTS "):
+		if schema := firstMatch(schemaPattern, statement); v.ownerBySchema[schema] == "" {
+			v.ownerBySchema[schema] = "nobody"
 		}
-		return w.write(okay)
-	case begins("CREATE USER IF NOT EXISTS "):
-		if user := first(aUser, statement); len(v.accounts[user]) == 0 {
-			v.give(user, hashes(statement)...)
+		return w.writePacket(okPacket)
+	case hasPrefix("CREATE USER IF NOT EXISTS "):
+		if user := firstMatch(userPattern, statement); len(v.hashesByUser[user]) == 0 {
+			v.setHashesLocked(user, hashesIn(statement)...)
 		}
-		return w.write(okay)
-	case begins("GRANT ALL PRIVILEGES ON "):
-		v.schemas[strings.ReplaceAll(first(aSchema, statement), `\_`, "_")] = first(aUser, statement)
-		return w.write(okay)
-	case begins("ALTER USER "):
-		one, _, _ := strings.Cut(statement, ", '") // the same for every host
-		v.give(first(aUser, one), hashes(one)...)
-		return w.write(okay)
+		return w.writePacket(okPacket)
+	case hasPrefix("GRANT ALL PRIVILEGES ON "):
+		v.ownerBySchema[strings.ReplaceAll(firstMatch(schemaPattern, statement), `\_`, "_")] = firstMatch(userPattern, statement)
+		return w.writePacket(okPacket)
+	case hasPrefix("ALTER USER "):
+		firstClause, _, _ := strings.Cut(statement, ", '") // the same for every host
+		v.setHashesLocked(firstMatch(userPattern, firstClause), hashesIn(firstClause)...)
+		return w.writePacket(okPacket)
 	}
-	return w.write(refusal(1064, "42000", fmt.Sprintf("sqlsim does not know %q", statement)))
+	return w.writePacket(errorPacket(1064, "42000", fmt.Sprintf("sqlsim does not know %q", statement)))
 }
 
-func first(pattern *regexp.Regexp, in string) string {
+func firstMatch(pattern *regexp.Regexp, in string) string {
 	if m := pattern.FindStringSubmatch(in); m != nil {
 		return m[1]
 	}
 	return ""
 }
 
-func hashes(in string) []string {
+func hashesIn(in string) []string {
 	var out []string
-	for _, m := range aHash.FindAllStringSubmatch(in, -1) {
+	for _, m := range hashPattern.FindAllStringSubmatch(in, -1) {
 		out = append(out, m[1])
 	}
 	return out

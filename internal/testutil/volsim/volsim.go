@@ -33,8 +33,8 @@ const (
 	Stuck     = "stuck"      // never comes to an end with growing
 )
 
-// Most is how large a volume of class Full can become.
-var Most = resource.MustParse("2Gi")
+// FullCapacity is how large a volume of class Full can become.
+var FullCapacity = resource.MustParse("2Gi")
 
 const provisioner = "volsim.holdfast.dev"
 
@@ -63,30 +63,30 @@ func Start(ctx context.Context, cfg *rest.Config) error {
 	}
 	s := &simulator{client: client, claims: informers.NewSharedInformerFactory(client, 0).Core().V1().PersistentVolumeClaims().Informer(),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, time.Second))}
-	add := func(obj any) {
+	enqueue := func(obj any) {
 		if key, err := cache.MetaNamespaceKeyFunc(obj); err == nil {
 			s.queue.Add(key)
 		}
 	}
-	if _, err := s.claims.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }}); err != nil {
+	if _, err := s.claims.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: enqueue, UpdateFunc: func(_, obj any) { enqueue(obj) }}); err != nil {
 		return fmt.Errorf("start volume simulator: %w", err)
 	}
 	go s.claims.RunWithContext(ctx)
 	context.AfterFunc(ctx, s.queue.ShutDown)
 	for range 4 {
-		go s.work(ctx)
+		go s.runWorker(ctx)
 	}
 	return nil
 }
 
-func (s *simulator) work(ctx context.Context) {
+func (s *simulator) runWorker(ctx context.Context) {
 	for {
 		key, shutdown := s.queue.Get()
 		if shutdown {
 			return
 		}
 		if obj, ok, _ := s.claims.GetIndexer().GetByKey(key); ok {
-			if err := s.play(ctx, obj.(*corev1.PersistentVolumeClaim)); err != nil && !apierrors.IsNotFound(err) {
+			if err := s.syncClaim(ctx, obj.(*corev1.PersistentVolumeClaim)); err != nil && !apierrors.IsNotFound(err) {
 				s.queue.AddRateLimited(key)
 			} else {
 				s.queue.Forget(key)
@@ -96,13 +96,13 @@ func (s *simulator) work(ctx context.Context) {
 	}
 }
 
-// play gives a claim a volume, or a larger one.
-func (s *simulator) play(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+// syncClaim gives a claim a volume, or a larger one.
+func (s *simulator) syncClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	class := ""
 	if claim.Spec.StorageClassName != nil {
 		class = *claim.Spec.StorageClassName
 	}
-	asks, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
+	requested, capacity := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	switch class {
 	case Standard, LocalPath, Fixed, Full, Stuck:
 	default:
@@ -112,29 +112,29 @@ func (s *simulator) play(ctx context.Context, claim *corev1.PersistentVolumeClai
 	case claim.DeletionTimestamp != nil:
 	case claim.Spec.VolumeName == "":
 		return s.provision(ctx, claim, class)
-	case claim.Status.Phase != corev1.ClaimBound || asks.Cmp(has) <= 0 || class == Stuck:
-	case class == Full && asks.Cmp(Most) > 0:
+	case claim.Status.Phase != corev1.ClaimBound || requested.Cmp(capacity) <= 0 || class == Stuck:
+	case class == Full && requested.Cmp(FullCapacity) > 0:
 		if claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] != corev1.PersistentVolumeClaimControllerResizeInfeasible {
-			return s.status(ctx, claim, map[string]any{
-				"allocatedResources":        map[string]any{"storage": asks.String()},
+			return s.patchStatus(ctx, claim, map[string]any{
+				"allocatedResources":        map[string]any{"storage": requested.String()},
 				"allocatedResourceStatuses": map[string]any{"storage": corev1.PersistentVolumeClaimControllerResizeInfeasible},
 			})
 		}
 	default:
-		volume := fmt.Appendf(nil, `{"spec":{"capacity":{"storage":%q}}}`, asks.String())
+		volume := fmt.Appendf(nil, `{"spec":{"capacity":{"storage":%q}}}`, requested.String())
 		if _, err := s.client.CoreV1().PersistentVolumes().Patch(ctx, claim.Spec.VolumeName, types.MergePatchType, volume, metav1.PatchOptions{}); err != nil {
 			return err
 		}
-		return s.status(ctx, claim, map[string]any{
-			"capacity": map[string]any{"storage": asks.String()}, "allocatedResourceStatuses": nil,
-			"allocatedResources": map[string]any{"storage": asks.String()},
+		return s.patchStatus(ctx, claim, map[string]any{
+			"capacity": map[string]any{"storage": requested.String()}, "allocatedResourceStatuses": nil,
+			"allocatedResources": map[string]any{"storage": requested.String()},
 		})
 	}
 	return nil
 }
 
-func (s *simulator) status(ctx context.Context, claim *corev1.PersistentVolumeClaim, status map[string]any) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": claim.UID}, "status": status})
+func (s *simulator) patchStatus(ctx context.Context, claim *corev1.PersistentVolumeClaim, patchStatus map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": claim.UID}, "status": patchStatus})
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 // Event is one change of one object.
 type Event struct {
-	Seen            time.Time
+	ObservedAt      time.Time
 	Type            watch.EventType // Added, Modified or Deleted
 	Resource        schema.GroupVersionResource
 	Key             string // namespace/name, or the name alone
@@ -25,9 +25,9 @@ type Event struct {
 	// Object is the object after the change, or the last that was seen of a deleted
 	// one. It is shared: do not change it.
 	Object *unstructured.Unstructured
-	// Listed says that this was found in a list instead of being told by a watch: at
+	// FromList says that this was found in a list instead of being told by a watch: at
 	// the start, or after an interruption that may have hidden changes before this one.
-	Listed bool
+	FromList bool
 }
 
 func (e Event) String() string {
@@ -41,7 +41,7 @@ type recorder struct {
 	mu      sync.Mutex
 	events  []Event // only ever appended to: a State holds a part of it
 	live    map[schema.GroupVersionResource]objects
-	lent    map[schema.GroupVersionResource]bool // the map in live belongs to a State too
+	shared  map[schema.GroupVersionResource]bool // the map in live belongs to a State too
 	changed chan struct{}                        // closed at the next event
 }
 
@@ -51,7 +51,7 @@ func newRecorder(resources []schema.GroupVersionResource, now func() time.Time) 
 	r := &recorder{
 		now:     now,
 		live:    map[schema.GroupVersionResource]objects{},
-		lent:    map[schema.GroupVersionResource]bool{},
+		shared:  map[schema.GroupVersionResource]bool{},
 		changed: make(chan struct{}),
 	}
 	for _, resource := range resources {
@@ -66,16 +66,16 @@ func (r *recorder) snapshot() (State, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for resource := range r.live {
-		r.lent[resource] = true
+		r.shared[resource] = true
 	}
 	return State{events: slices.Clip(r.events), live: maps.Clone(r.live), at: r.now()}, r.changed
 }
 
 // record appends what happened to one object. The caller holds the lock.
-func (r *recorder) record(t watch.EventType, resource schema.GroupVersionResource, o *unstructured.Unstructured, listed bool) {
-	if r.lent[resource] {
+func (r *recorder) record(t watch.EventType, resource schema.GroupVersionResource, o *unstructured.Unstructured, fromList bool) {
+	if r.shared[resource] {
 		r.live[resource] = maps.Clone(r.live[resource])
-		r.lent[resource] = false
+		r.shared[resource] = false
 	}
 	key := keyOf(o)
 	if t == watch.Deleted {
@@ -84,8 +84,8 @@ func (r *recorder) record(t watch.EventType, resource schema.GroupVersionResourc
 		r.live[resource][key] = o
 	}
 	r.events = append(r.events, Event{
-		Seen: r.now(), Type: t, Resource: resource, Key: key,
-		UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(), Object: o, Listed: listed,
+		ObservedAt: r.now(), Type: t, Resource: resource, Key: key,
+		UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(), Object: o, FromList: fromList,
 	})
 	close(r.changed)
 	r.changed = make(chan struct{})
@@ -106,18 +106,18 @@ type store struct {
 var _ cache.ReflectorStore = (*store)(nil)
 
 // Add is called when the watch says that an object is new.
-func (s *store) Add(o any) error { return s.one(watch.Added, o) }
+func (s *store) Add(o any) error { return s.recordObject(watch.Added, o) }
 
 // Update is called when the watch says that an object has changed.
-func (s *store) Update(o any) error { return s.one(watch.Modified, o) }
+func (s *store) Update(o any) error { return s.recordObject(watch.Modified, o) }
 
 // Delete is called when the watch says that an object is gone.
-func (s *store) Delete(o any) error { return s.one(watch.Deleted, o) }
+func (s *store) Delete(o any) error { return s.recordObject(watch.Deleted, o) }
 
 // Resync has nothing to repeat.
 func (s *store) Resync() error { return nil }
 
-func (s *store) one(t watch.EventType, o any) error {
+func (s *store) recordObject(t watch.EventType, o any) error {
 	obj, ok := o.(*unstructured.Unstructured)
 	if !ok {
 		return fmt.Errorf("watch %s: got a %T", s.resource, o)

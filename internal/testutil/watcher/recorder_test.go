@@ -32,7 +32,7 @@ func pod(text string) *unstructured.Unstructured {
 	return o
 }
 
-func list(texts ...string) []any {
+func podList(texts ...string) []any {
 	var all []any
 	for _, text := range texts {
 		all = append(all, pod(text))
@@ -47,11 +47,11 @@ func newStore() *store {
 	return &store{recorder: newRecorder([]schema.GroupVersionResource{pods}, now), resource: pods, synced: make(chan struct{})}
 }
 
-func render(events []Event) []string {
+func formatEvents(events []Event) []string {
 	var texts []string
 	for _, e := range events {
 		text := fmt.Sprintf("%s %s@%s#%s", e.Type, e.Key, e.ResourceVersion, e.UID)
-		if e.Listed {
+		if e.FromList {
 			text += " listed"
 		}
 		texts = append(texts, text)
@@ -61,30 +61,32 @@ func render(events []Event) []string {
 
 func TestRecord(t *testing.T) {
 	tests := map[string]struct {
-		play func(*store) error
+		run  func(*store) error
 		want []string
 		live []string
 	}{
 		"first list": {
-			play: func(s *store) error { return s.Replace(list("b@2", "a@1"), "2") },
+			run:  func(s *store) error { return s.Replace(podList("b@2", "a@1"), "2") },
 			want: []string{"ADDED shop/a@1#a listed", "ADDED shop/b@2#b listed"},
 			live: []string{"a", "b"},
 		},
 		"watch": {
-			play: func(s *store) error {
-				return first(s.Replace(nil, "1"), s.Add(pod("a@2")), s.Update(pod("a@3")), s.Add(pod("b@4")), s.Delete(pod("a@5")))
+			run: func(s *store) error {
+				return firstError(s.Replace(nil, "1"), s.Add(pod("a@2")), s.Update(pod("a@3")), s.Add(pod("b@4")), s.Delete(pod("a@5")))
 			},
 			want: []string{"ADDED shop/a@2#a", "MODIFIED shop/a@3#a", "ADDED shop/b@4#b", "DELETED shop/a@5#a"},
 			live: []string{"b"},
 		},
 		"nothing missed": {
-			play: func(s *store) error { return first(s.Replace(list("a@1"), "1"), s.Replace(list("a@1"), "9")) },
+			run: func(s *store) error {
+				return firstError(s.Replace(podList("a@1"), "1"), s.Replace(podList("a@1"), "9"))
+			},
 			want: []string{"ADDED shop/a@1#a listed"},
 			live: []string{"a"},
 		},
 		"changes missed": {
-			play: func(s *store) error {
-				return first(s.Replace(list("gone@1", "same@2", "new@3"), "3"), s.Replace(list("same@2", "new@7", "born@8"), "9"))
+			run: func(s *store) error {
+				return firstError(s.Replace(podList("gone@1", "same@2", "new@3"), "3"), s.Replace(podList("same@2", "new@7", "born@8"), "9"))
 			},
 			want: []string{
 				"ADDED shop/gone@1#gone listed", "ADDED shop/new@3#new listed", "ADDED shop/same@2#same listed",
@@ -93,7 +95,9 @@ func TestRecord(t *testing.T) {
 			live: []string{"born", "new", "same"},
 		},
 		"replaced by another of the same name": {
-			play: func(s *store) error { return first(s.Replace(list("a@1"), "1"), s.Replace(list("a@5#second"), "9")) },
+			run: func(s *store) error {
+				return firstError(s.Replace(podList("a@1"), "1"), s.Replace(podList("a@5#second"), "9"))
+			},
 			want: []string{"ADDED shop/a@1#a listed", "DELETED shop/a@1#a listed", "ADDED shop/a@5#second listed"},
 			live: []string{"a"},
 		},
@@ -101,21 +105,21 @@ func TestRecord(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := newStore()
-			if err := tc.play(s); err != nil {
+			if err := tc.run(s); err != nil {
 				t.Fatal(err)
 			}
 			state, _ := s.snapshot()
-			if diff := cmp.Diff(tc.want, render(state.Events())); diff != "" {
+			if diff := cmp.Diff(tc.want, formatEvents(state.Events())); diff != "" {
 				t.Errorf("events: %s", diff)
 			}
-			if diff := cmp.Diff(tc.live, names(state)); diff != "" {
+			if diff := cmp.Diff(tc.live, liveNames(state)); diff != "" {
 				t.Errorf("live: %s", diff)
 			}
 		})
 	}
 }
 
-func names(s State) []string {
+func liveNames(s State) []string {
 	var names []string
 	for _, o := range s.Live(pods) {
 		names = append(names, o.GetName())
@@ -123,8 +127,8 @@ func names(s State) []string {
 	return names
 }
 
-// first returns the first error. The calls are made in the order they are written.
-func first(errs ...error) error {
+// firstError returns the first error. The calls are made in the order they are written.
+func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
 			return err
@@ -133,16 +137,16 @@ func first(errs ...error) error {
 	return nil
 }
 
-func TestStateStays(t *testing.T) {
+func TestStateIsImmutable(t *testing.T) {
 	s := newStore()
-	if err := s.Replace(list("a@1"), "1"); err != nil {
+	if err := s.Replace(podList("a@1"), "1"); err != nil {
 		t.Fatal(err)
 	}
 	before, changed := s.snapshot()
-	if err := first(s.Add(pod("b@2")), s.Delete(pod("a@3"))); err != nil {
+	if err := firstError(s.Add(pod("b@2")), s.Delete(pod("a@3"))); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"a"}, names(before)); diff != "" {
+	if diff := cmp.Diff([]string{"a"}, liveNames(before)); diff != "" {
 		t.Errorf("an old state has changed: %s", diff)
 	}
 	if len(before.Events()) != 1 {
@@ -154,27 +158,27 @@ func TestStateStays(t *testing.T) {
 		t.Error("nobody was told of the change")
 	}
 	after, _ := s.snapshot()
-	if diff := cmp.Diff([]string{"b"}, names(after)); diff != "" {
+	if diff := cmp.Diff([]string{"b"}, liveNames(after)); diff != "" {
 		t.Errorf("live: %s", diff)
 	}
 }
 
-func TestHistoryAndFirst(t *testing.T) {
+func TestHistoryAndFirstObserved(t *testing.T) {
 	s := newStore()
-	err := first(s.Add(pod("a@1")), s.Add(pod("b@2")), s.Update(pod("a@3")), s.Update(pod("a@4")), s.Delete(pod("a@5")))
+	err := firstError(s.Add(pod("a@1")), s.Add(pod("b@2")), s.Update(pod("a@3")), s.Update(pod("a@4")), s.Delete(pod("a@5")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	state, _ := s.snapshot()
 	want := []string{"ADDED shop/a@1#a", "MODIFIED shop/a@3#a", "MODIFIED shop/a@4#a", "DELETED shop/a@5#a"}
-	if diff := cmp.Diff(want, render(state.History(pods, "shop/a"))); diff != "" {
+	if diff := cmp.Diff(want, formatEvents(state.History(pods, "shop/a"))); diff != "" {
 		t.Error(diff)
 	}
-	seen, ok := state.First(pods, "shop/a", func(e Event) bool { return e.Type == watch.Modified })
+	seen, ok := state.FirstObserved(pods, "shop/a", func(e Event) bool { return e.Type == watch.Modified })
 	if !ok || !seen.Equal(time.Unix(3, 0)) {
 		t.Errorf("first change seen at %v (%v), want the third second", seen.Unix(), ok)
 	}
-	if _, ok := state.First(pods, "shop/b", func(e Event) bool { return e.Type == watch.Deleted }); ok {
+	if _, ok := state.FirstObserved(pods, "shop/b", func(e Event) bool { return e.Type == watch.Deleted }); ok {
 		t.Error("b was never deleted")
 	}
 	if state.Get(pods, "shop/a") != nil || state.Get(pods, "shop/b") == nil {
@@ -188,7 +192,7 @@ func TestWaitFor(t *testing.T) {
 		wantErr string
 	}{
 		"holds after some events": {
-			during: func(s *store, _, _ context.CancelFunc) error { return first(s.Add(pod("a@2")), s.Add(pod("b@3"))) },
+			during: func(s *store, _, _ context.CancelFunc) error { return firstError(s.Add(pod("a@2")), s.Add(pod("b@3"))) },
 		},
 		"context ends": {
 			during: func(_ *store, _, cancel context.CancelFunc) error { cancel(); return nil },
@@ -206,20 +210,20 @@ func TestWaitFor(t *testing.T) {
 			if err := s.Add(pod("first@1")); err != nil {
 				t.Fatal(err)
 			}
-			life, stop := context.WithCancel(t.Context())
-			w := &Watcher{seen: s.recorder, stop: stop, stopped: life.Done()}
-			_ = w.troubles.note(pods, fmt.Errorf("refused"))
+			watcherCtx, stop := context.WithCancel(t.Context())
+			w := &Watcher{recorder: s.recorder, stop: stop, stopped: watcherCtx.Done()}
+			_ = w.watchErrors.record(pods, fmt.Errorf("refused"))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 
-			asked, result := make(chan bool, 10), make(chan error)
+			evaluated, result := make(chan bool, 10), make(chan error)
 			go func() {
 				result <- w.WaitFor(ctx, "b", func(s State) bool {
-					asked <- true
+					evaluated <- true
 					return s.Get(pods, "shop/b") != nil
 				})
 			}()
-			<-asked // it waits now
+			<-evaluated // it waits now
 			if err := tc.during(s, stop, cancel); err != nil {
 				t.Fatal(err)
 			}
@@ -243,7 +247,7 @@ func checkError(t *testing.T, err error, want string) {
 
 func TestStateString(t *testing.T) {
 	s := newStore()
-	if err := s.Replace(list("a@1", "b@1", "c@1", "d@1", "e@1", "f@1"), "1"); err != nil {
+	if err := s.Replace(podList("a@1", "b@1", "c@1", "d@1", "e@1", "f@1"), "1"); err != nil {
 		t.Fatal(err)
 	}
 	state, _ := s.snapshot()

@@ -57,12 +57,12 @@ func (s State) History(resource schema.GroupVersionResource, key string) []Event
 	return history
 }
 
-// First returns when an object was first seen in a way for which holds is true. It is
+// FirstObserved returns when an object was first seen in a way for which holds is true. It is
 // how latencies are measured.
-func (s State) First(resource schema.GroupVersionResource, key string, holds func(Event) bool) (time.Time, bool) {
+func (s State) FirstObserved(resource schema.GroupVersionResource, key string, matches func(Event) bool) (time.Time, bool) {
 	for _, e := range s.History(resource, key) {
-		if holds(e) {
-			return e.Seen, true
+		if matches(e) {
+			return e.ObservedAt, true
 		}
 	}
 	return time.Time{}, false
@@ -88,7 +88,7 @@ func (s State) String() string {
 	slices.Sort(parts)
 	if n := len(s.events); n > 0 {
 		last := s.events[n-1]
-		parts = append(parts, fmt.Sprintf("last event %s, %s ago", last, s.at.Sub(last.Seen).Round(time.Millisecond)))
+		parts = append(parts, fmt.Sprintf("last event %s, %s ago", last, s.at.Sub(last.ObservedAt).Round(time.Millisecond)))
 	}
 	return strings.Join(parts, "; ")
 }

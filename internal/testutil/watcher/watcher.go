@@ -25,21 +25,21 @@ var errStopped = errors.New("the watcher was stopped")
 
 // Watcher watches until its context ends or Stop is called.
 type Watcher struct {
-	seen     *recorder
-	troubles troubles
-	stop     context.CancelFunc
-	stopped  <-chan struct{}
-	running  sync.WaitGroup
+	recorder    *recorder
+	watchErrors watchErrors
+	stop        context.CancelFunc
+	stopped     <-chan struct{}
+	running     sync.WaitGroup
 }
 
 // Start watches the resources in all namespaces. It returns when everything that exists
 // is known, or says at once which resource cannot be listed.
 func Start(ctx context.Context, cfg *rest.Config, resources ...schema.GroupVersionResource) (*Watcher, error) {
-	return StartIn(ctx, cfg, metav1.NamespaceAll, resources...)
+	return StartInNamespace(ctx, cfg, metav1.NamespaceAll, resources...)
 }
 
-// StartIn watches them in one namespace.
-func StartIn(ctx context.Context, cfg *rest.Config, namespace string, resources ...schema.GroupVersionResource) (*Watcher, error) {
+// StartInNamespace watches them in one namespace.
+func StartInNamespace(ctx context.Context, cfg *rest.Config, namespace string, resources ...schema.GroupVersionResource) (*Watcher, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "holdfast-test-watcher"
 	client, err := dynamic.NewForConfig(cfg)
@@ -53,13 +53,13 @@ func StartIn(ctx context.Context, cfg *rest.Config, namespace string, resources 
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	w := &Watcher{seen: newRecorder(resources, time.Now), stop: cancel, stopped: ctx.Done()}
+	w := &Watcher{recorder: newRecorder(resources, time.Now), stop: cancel, stopped: ctx.Done()}
 	for _, s := range w.watch(ctx, client, namespace, resources) {
 		select {
 		case <-s.synced:
 		case <-ctx.Done():
 			w.Stop()
-			return nil, fmt.Errorf("start watcher: list %s: %w%s", s.resource.GroupResource(), ctx.Err(), &w.troubles)
+			return nil, fmt.Errorf("start watcher: list %s: %w%s", s.resource.GroupResource(), ctx.Err(), &w.watchErrors)
 		}
 	}
 	return w, nil
@@ -72,7 +72,7 @@ func (w *Watcher) watch(ctx context.Context, client dynamic.Interface, namespace
 	ctx = klog.NewContext(ctx, klog.New(nil))
 	stores := make([]*store, 0, len(resources))
 	for _, resource := range resources {
-		s := &store{recorder: w.seen, resource: resource, synced: make(chan struct{})}
+		s := &store{recorder: w.recorder, resource: resource, synced: make(chan struct{})}
 		reflector := cache.NewReflectorWithOptions(w.listWatch(client.Resource(resource).Namespace(namespace), resource), &unstructured.Unstructured{}, s,
 			cache.ReflectorOptions{Name: "watcher", TypeDescription: resource.String(), Backoff: backoff()})
 		w.running.Go(func() { reflector.RunWithContext(ctx) })
@@ -91,11 +91,11 @@ func (w *Watcher) listWatch(client dynamic.ResourceInterface, resource schema.Gr
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			list, err := client.List(ctx, o)
-			return list, w.troubles.note(resource, err)
+			return list, w.watchErrors.record(resource, err)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			stream, err := client.Watch(ctx, o)
-			return stream, w.troubles.note(resource, err)
+			return stream, w.watchErrors.record(resource, err)
 		},
 	}
 }
@@ -109,10 +109,10 @@ func (w *Watcher) Stop() {
 // WaitFor returns when holds is true. It looks once at the start and then after every
 // event, so holds should depend on nothing but the state. The error names what was
 // waited for and what was there instead.
-func (w *Watcher) WaitFor(ctx context.Context, what string, holds func(State) bool) error {
+func (w *Watcher) WaitFor(ctx context.Context, what string, condition func(State) bool) error {
 	for {
-		state, changed := w.seen.snapshot()
-		if holds(state) {
+		state, changed := w.recorder.snapshot()
+		if condition(state) {
 			return nil
 		}
 		var err error
@@ -124,13 +124,13 @@ func (w *Watcher) WaitFor(ctx context.Context, what string, holds func(State) bo
 		case <-w.stopped:
 			err = errStopped
 		}
-		return fmt.Errorf("wait for %s: %w; seen: %s%s", what, err, state, &w.troubles)
+		return fmt.Errorf("wait for %s: %w; seen: %s%s", what, err, state, &w.watchErrors)
 	}
 }
 
 // State returns all that is known now.
 func (w *Watcher) State() State {
-	state, _ := w.seen.snapshot()
+	state, _ := w.recorder.snapshot()
 	return state
 }
 
@@ -147,7 +147,7 @@ func (w *Watcher) History(resource schema.GroupVersionResource, key string) []Ev
 	return w.State().History(resource, key)
 }
 
-// First returns when an object was first seen in a way for which holds is true.
-func (w *Watcher) First(resource schema.GroupVersionResource, key string, holds func(Event) bool) (time.Time, bool) {
-	return w.State().First(resource, key, holds)
+// FirstObserved returns when an object was first seen in a way for which holds is true.
+func (w *Watcher) FirstObserved(resource schema.GroupVersionResource, key string, matches func(Event) bool) (time.Time, bool) {
+	return w.State().FirstObserved(resource, key, matches)
 }

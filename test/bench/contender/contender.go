@@ -29,7 +29,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
-const readyWithin = time.Minute
+const readyTimeout = time.Minute
 
 // Contender is a program that makes a Deployment and a Service of each application.
 type Contender struct {
@@ -37,22 +37,22 @@ type Contender struct {
 	// Kind is what its applications are.
 	Kind schema.GroupVersionKind
 
-	module  string // folder below peers that it is built in
-	program string // package to build
-	args    func(workers int, health string) []string
-	healthy bool                                          // tells that it is ready on an address, not with a word
-	install func(t testing.TB, plane *controlplane.Plane) // before it starts
-	settle  func(t testing.TB, plane *controlplane.Plane) // after it has started
-	spec    func(image string, replicas int64) (spec any) // of an application with one port
+	module     string // folder below peers that it is built in
+	pkg        string // package to build
+	args       func(workers int, health string) []string
+	usesReadyz bool                                          // tells that it is ready on an address, not with a word
+	install    func(t testing.TB, plane *controlplane.Plane) // before it starts
+	afterStart func(t testing.TB, plane *controlplane.Plane) // after it has started
+	spec       func(image string, replicas int64) (spec any) // of an application with one port
 }
 
 var appService = schema.GroupVersionKind{Group: "apps.holdfast.dev", Version: "v1alpha1", Kind: "AppService"}
 
-func ours(name string) Contender {
+func newPeer(name string) Contender {
 	return Contender{
-		Name: name, Kind: appService, module: ".", program: "./" + name,
+		Name: name, Kind: appService, module: ".", pkg: "./" + name,
 		args:    func(workers int, _ string) []string { return []string{fmt.Sprintf("--workers=%d", workers)} },
-		install: installOurKinds,
+		install: installCRDs,
 		spec: func(image string, replicas int64) any {
 			port := map[string]any{"name": "http", "port": int64(80), "targetPort": int64(8080)}
 			return map[string]any{"image": image, "replicas": replicas, "ports": []any{port}}
@@ -63,13 +63,13 @@ func ours(name string) Contender {
 // All returns the contenders, by the names that flags know.
 func All() []Contender {
 	return []Contender{
-		ours("sample"), ours("kubebuilder"), ours("fluxssa"),
-		kro("kro-stock", stock), kro("kro-tuned", tuned), kro("kro-events", events),
+		newPeer("sample"), newPeer("kubebuilder"), newPeer("fluxssa"),
+		kro("kro-stock", stockFlags), kro("kro-tuned", tunedFlags), kro("kro-events", eventDrivenFlags),
 	}
 }
 
-// Named returns one of them.
-func Named(name string) (Contender, error) {
+// ByName returns one of them.
+func ByName(name string) (Contender, error) {
 	var known []string
 	for _, c := range All() {
 		if c.Name == name {
@@ -100,8 +100,8 @@ func (c *Contender) Ready(app *unstructured.Unstructured) bool {
 		if !ok || condition["type"] != "Ready" || condition["status"] != "True" {
 			continue
 		}
-		seen, ok := condition["observedGeneration"].(int64)
-		return !ok || seen >= app.GetGeneration()
+		observed, ok := condition["observedGeneration"].(int64)
+		return !ok || observed >= app.GetGeneration()
 	}
 	return false
 }
@@ -109,13 +109,13 @@ func (c *Contender) Ready(app *unstructured.Unstructured) bool {
 // Build makes the program in a folder of the repository's bin and returns its path.
 func (c *Contender) Build(t testing.TB) string {
 	t.Helper()
-	root := root(t)
-	path := filepath.Join(root, "bin", "peers", strings.TrimPrefix(strings.ReplaceAll(c.program, "/", "-"), ".-"))
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", path, c.program)
-	cmd.Dir = filepath.Join(root, peers, c.module)
+	root := repoRoot(t)
+	path := filepath.Join(root, "bin", "peers", strings.TrimPrefix(strings.ReplaceAll(c.pkg, "/", "-"), ".-"))
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", path, c.pkg)
+	cmd.Dir = filepath.Join(root, peersDir, c.module)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s in %s: %v\n%s", c.program, cmd.Dir, err, out)
+		t.Fatalf("build %s in %s: %v\n%s", c.pkg, cmd.Dir, err, out)
 	}
 	return path
 }
@@ -126,7 +126,7 @@ func (c *Contender) Start(t testing.TB, plane *controlplane.Plane, workers int) 
 	t.Helper()
 	path, dir := c.Build(t), t.TempDir()
 	c.install(t, plane)
-	c.grant(t, plane)
+	c.grantClusterAdmin(t, plane)
 	cfg, err := plane.ConfigFor(c.User())
 	if err != nil {
 		t.Fatal(err)
@@ -143,30 +143,30 @@ func (c *Contender) Start(t testing.TB, plane *controlplane.Plane, workers int) 
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { finish(t, p) })
+	t.Cleanup(func() { stopAndLog(t, p) })
 	c.waitReady(t, p, health)
-	if c.settle != nil {
-		c.settle(t, plane)
+	if c.afterStart != nil {
+		c.afterStart(t, plane)
 	}
 	return p
 }
 
 func (c *Contender) waitReady(t testing.TB, p *controlplane.Process, health string) {
 	t.Helper()
-	deadline := time.After(readyWithin)
-	for !c.works(p, health) {
+	deadline := time.After(readyTimeout)
+	for !c.isReady(p, health) {
 		select {
 		case <-p.Exited():
 			t.Fatal(p.Failure())
 		case <-deadline:
-			t.Fatalf("%s is not ready after %s, see %s", c.Name, readyWithin, p.Log)
+			t.Fatalf("%s is not ready after %s, see %s", c.Name, readyTimeout, p.Log)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-func (c *Contender) works(p *controlplane.Process, health string) bool {
-	if !c.healthy {
+func (c *Contender) isReady(p *controlplane.Process, health string) bool {
+	if !c.usesReadyz {
 		log, err := os.ReadFile(p.Log)
 		return err == nil && (bytes.HasPrefix(log, []byte("ready\n")) || bytes.Contains(log, []byte("\nready\n")))
 	}
@@ -178,7 +178,7 @@ func (c *Contender) works(p *controlplane.Process, health string) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-func finish(t testing.TB, p *controlplane.Process) {
+func stopAndLog(t testing.TB, p *controlplane.Process) {
 	if err := p.Stop(10 * time.Second); err != nil {
 		t.Errorf("stop %s: %v", p.Name, err)
 	}
@@ -188,8 +188,8 @@ func finish(t testing.TB, p *controlplane.Process) {
 	}
 }
 
-// grant gives the contender the rights that it has by default where it comes from: all.
-func (c *Contender) grant(t testing.TB, plane *controlplane.Plane) {
+// grantClusterAdmin gives the contender the rights that it has by default where it comes from: all.
+func (c *Contender) grantClusterAdmin(t testing.TB, plane *controlplane.Plane) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(plane.Config)
 	if err != nil {
@@ -205,25 +205,25 @@ func (c *Contender) grant(t testing.TB, plane *controlplane.Plane) {
 	}
 }
 
-func installOurKinds(t testing.TB, plane *controlplane.Plane) {
+func installCRDs(t testing.TB, plane *controlplane.Plane) {
 	t.Helper()
-	if _, err := plane.InstallCRDs(filepath.Join(root(t), "config", "crd")); err != nil {
+	if _, err := plane.InstallCRDs(filepath.Join(repoRoot(t), "config", "crd")); err != nil {
 		t.Fatalf("install CRDs: %v", err)
 	}
 }
 
-var peers = filepath.Join("test", "bench", "peers")
+var peersDir = filepath.Join("test", "bench", "peers")
 
-// root is the top of the repository. It is looked for from the folder of the test, because
+// repoRoot is the top of the repository. It is looked for from the folder of the test, because
 // tests of two modules use this.
-func root(t testing.TB) string {
+func repoRoot(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, peers, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, peersDir, "go.mod")); err == nil {
 			return dir
 		}
 		if dir == filepath.Dir(dir) {

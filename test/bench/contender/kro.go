@@ -26,27 +26,27 @@ const kroModule = "github.com/kubernetes-sigs/kro"
 func kro(name string, flags func(workers int) []string) Contender {
 	return Contender{
 		Name: name, Kind: schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "Web"},
-		module: "kro", program: kroModule + "/cmd/controller", healthy: true,
+		module: "kro", pkg: kroModule + "/cmd/controller", usesReadyz: true,
 		args: func(workers int, health string) []string {
 			return append([]string{"--health-probe-bind-address=" + health, "--metrics-bind-address=0"}, flags(workers)...)
 		},
-		install: installKro, settle: defineWeb,
+		install: installKroCRDs, afterStart: createWebDefinition,
 		spec: func(image string, replicas int64) any {
 			return map[string]any{"image": image, "replicas": replicas, "port": int64(80), "targetPort": int64(8080)}
 		},
 	}
 }
 
-// stock are the flags that its chart sets where they differ from the defaults of the program,
+// stockFlags are the flags that its chart sets where they differ from the defaults of the program,
 // apart from leader election, which a single process does not need.
-func stock(int) []string {
+func stockFlags(int) []string {
 	return []string{"--zap-log-level=info", "--zap-encoder=console", "--zap-devel=false"}
 }
 
-// tuned works side by side and hardly waits. --client-qps is named because its users would;
+// tunedFlags works side by side and hardly waits. --client-qps is named because its users would;
 // in this release it has no effect: the limit is off unless the kubeconfig sets one.
-func tuned(workers int) []string {
-	return append(stock(workers),
+func tunedFlags(workers int) []string {
+	return append(stockFlags(workers),
 		fmt.Sprintf("--dynamic-controller-concurrent-reconciles=%d", workers),
 		"--client-qps=10000", "--client-burst=20000",
 		"--instance-requeue-interval=100ms",
@@ -56,15 +56,17 @@ func tuned(workers int) []string {
 	)
 }
 
-// events waits for nothing but events, which its chart allows: a pass that has changed something
+// eventDrivenFlags waits for nothing but events, which its chart allows: a pass that has changed something
 // is followed by another only when a child says so. What fails is then not tried again, either.
-func events(workers int) []string { return append(tuned(workers), "--instance-requeue-interval=0") }
+func eventDrivenFlags(workers int) []string {
+	return append(tunedFlags(workers), "--instance-requeue-interval=0")
+}
 
-// installKro takes the CRDs from the chart in the module that the program was built from.
-func installKro(t testing.TB, plane *controlplane.Plane) {
+// installKroCRDs takes the CRDs from the chart in the module that the program was built from.
+func installKroCRDs(t testing.TB, plane *controlplane.Plane) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", kroModule)
-	cmd.Dir = filepath.Join(root(t), peers, "kro")
+	cmd.Dir = filepath.Join(repoRoot(t), peersDir, "kro")
 	cmd.Env = append(os.Environ(), "GOFLAGS=")
 	out, err := cmd.Output()
 	if err != nil {
@@ -75,10 +77,10 @@ func installKro(t testing.TB, plane *controlplane.Plane) {
 	}
 }
 
-// defineWeb gives kro the kind of our applications and waits until it serves it.
-func defineWeb(t testing.TB, plane *controlplane.Plane) {
+// createWebDefinition gives kro the kind of our applications and waits until it serves it.
+func createWebDefinition(t testing.TB, plane *controlplane.Plane) {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(root(t), peers, "kro", "web.yaml"))
+	content, err := os.ReadFile(filepath.Join(repoRoot(t), peersDir, "kro", "web.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +97,7 @@ func defineWeb(t testing.TB, plane *controlplane.Plane) {
 		t.Fatalf("create ResourceGraphDefinition %s: %v", web.GetName(), err)
 	}
 	var last any
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, readyWithin, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
 		got, err := definitions.Get(ctx, web.GetName(), metav1.GetOptions{})
 		if err != nil {
 			return false, err

@@ -23,25 +23,25 @@ import (
 )
 
 const (
-	apps     = 20
-	workers  = 8
-	patience = 2 * time.Minute
-	// calm is how long a peer says nothing more when it has come to rest.
-	calm = 5 * time.Second
+	apps        = 20
+	workers     = 8
+	waitTimeout = 2 * time.Minute
+	// settleTime is how long a peer says nothing more when it has come to rest.
+	settleTime = 5 * time.Second
 )
 
 // TestPeers lets every peer do what the driver will ask of it, and prints what it took.
 func TestPeers(t *testing.T) {
 	for _, c := range contender.All() {
-		t.Run(c.Name, func(t *testing.T) { play(t, &c) })
+		t.Run(c.Name, func(t *testing.T) { runPeer(t, &c) })
 	}
 }
 
-func play(t *testing.T, c *contender.Contender) {
+func runPeer(t *testing.T, c *contender.Contender) {
 	plane := testutil.ControlPlane(t, controlplane.Options{Audit: true})
 	ctrl.SetLogger(logr.Discard()) // else it complains about not having one
 	c.Start(t, plane, workers)
-	s := &stage{T: t, contender: c, namespace: testutil.Namespace(t, plane.Config)}
+	s := &harness{T: t, contender: c, namespace: testutil.Namespace(t, plane.Config)}
 	var err error
 	s.Client, err = client.New(plane.Config, client.Options{Scheme: clientgoscheme.Scheme})
 	s.must(err)
@@ -52,48 +52,48 @@ func play(t *testing.T, c *contender.Contender) {
 
 	start := time.Now()
 	for i := range apps {
-		s.must(s.Create(t.Context(), c.App(s.namespace, name(i), "shop/web:1", 0)))
+		s.must(s.Create(t.Context(), c.App(s.namespace, appName(i), "shop/web:1", 0)))
 	}
 	took := s.waitReady(start)
-	s.complete()
+	s.verifyChildren()
 
-	time.Sleep(calm)
+	time.Sleep(settleTime)
 	all, err := log.Since(t.Context(), plane.Config, from)
 	s.must(err)
 	// A refresh of a lease or of a cache is not about an application.
-	asked := all.By(c.User()).In(s.namespace)
-	if len(asked.Writes()) < 3*apps {
-		t.Errorf("%d writes for %d applications of two children and a status each: the log misses some", len(asked.Writes()), apps)
+	requests := all.By(c.User()).In(s.namespace)
+	if len(requests.Writes()) < 3*apps {
+		t.Errorf("%d writes for %d applications of two children and a status each: the log misses some", len(requests.Writes()), apps)
 	}
 	t.Logf("%s: %d applications ready after %.2f s, with %.1f requests each, %.1f of them writes\n%s", c.Name, apps, took.Seconds(),
-		float64(len(asked))/apps, float64(len(asked.Writes()))/apps, asked.Count())
+		float64(len(requests))/apps, float64(len(requests.Writes()))/apps, requests.Count())
 
-	s.change(0)
-	s.remove(1)
+	s.changeImage(0)
+	s.deleteApp(1)
 }
 
-type stage struct {
+type harness struct {
 	*testing.T
 	client.Client
 	contender *contender.Contender
 	namespace string
 }
 
-func (s *stage) must(err error) {
+func (s *harness) must(err error) {
 	s.Helper()
 	if err != nil {
 		s.Fatal(err)
 	}
 }
 
-func name(i int) string { return fmt.Sprintf("app-%02d", i) }
+func appName(i int) string { return fmt.Sprintf("app-%02d", i) }
 
-func (s *stage) key(i int) client.ObjectKey {
-	return client.ObjectKey{Namespace: s.namespace, Name: name(i)}
+func (s *harness) key(i int) client.ObjectKey {
+	return client.ObjectKey{Namespace: s.namespace, Name: appName(i)}
 }
 
 // waitReady returns how long it took until all were.
-func (s *stage) waitReady(start time.Time) time.Duration {
+func (s *harness) waitReady(start time.Time) time.Duration {
 	s.Helper()
 	for {
 		list := &unstructured.UnstructuredList{}
@@ -108,17 +108,17 @@ func (s *stage) waitReady(start time.Time) time.Duration {
 		if ready == apps {
 			return took
 		}
-		if took > patience {
-			s.Fatalf("%d of %d are ready after %s; the first is %v", ready, apps, patience, list.Items[0].Object)
+		if took > waitTimeout {
+			s.Fatalf("%d of %d are ready after %s; the first is %v", ready, apps, waitTimeout, list.Items[0].Object)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 }
 
-// change gives one application another image, which its Deployment must get.
-func (s *stage) change(i int) {
+// changeImage gives one application another image, which its Deployment must get.
+func (s *harness) changeImage(i int) {
 	s.Helper()
-	app := s.contender.App(s.namespace, name(i), "", 0)
+	app := s.contender.App(s.namespace, appName(i), "", 0)
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"image":"shop/web:2"}}`))
 	s.must(s.Patch(s.Context(), app, patch))
 	s.eventually("the Deployment to have the new image", func() bool {
@@ -132,29 +132,29 @@ func (s *stage) change(i int) {
 	})
 }
 
-// remove deletes one application, which its children must follow.
-func (s *stage) remove(i int) {
+// deleteApp deletes one application, which its children must follow.
+func (s *harness) deleteApp(i int) {
 	s.Helper()
-	app := s.contender.App(s.namespace, name(i), "", 0)
+	app := s.contender.App(s.namespace, appName(i), "", 0)
 	s.must(s.Delete(s.Context(), app))
-	for _, gone := range []client.Object{app, &appsv1.Deployment{}, &corev1.Service{}} {
-		s.eventually(fmt.Sprintf("%T to be gone", gone), func() bool {
-			return apierrors.IsNotFound(s.Get(s.Context(), s.key(i), gone))
+	for _, obj := range []client.Object{app, &appsv1.Deployment{}, &corev1.Service{}} {
+		s.eventually(fmt.Sprintf("%T to be gone", obj), func() bool {
+			return apierrors.IsNotFound(s.Get(s.Context(), s.key(i), obj))
 		})
 	}
 }
 
-func (s *stage) eventually(what string, holds func() bool) {
+func (s *harness) eventually(description string, condition func() bool) {
 	s.Helper()
-	for start := time.Now(); !holds(); time.Sleep(50 * time.Millisecond) {
-		if time.Since(start) > patience {
-			s.Fatalf("waited %s for %s", patience, what)
+	for start := time.Now(); !condition(); time.Sleep(50 * time.Millisecond) {
+		if time.Since(start) > waitTimeout {
+			s.Fatalf("waited %s for %s", waitTimeout, description)
 		}
 	}
 }
 
-// complete checks the children of every application.
-func (s *stage) complete() {
+// verifyChildren checks the children of every application.
+func (s *harness) verifyChildren() {
 	s.Helper()
 	for i := range apps {
 		var d appsv1.Deployment

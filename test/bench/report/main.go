@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// rawFigures is what all of it is made from, beside the page, so that anybody can calculate again.
-const rawFigures = "bench.json"
+// rawDataFile is what all of it is made from, beside the page, so that anybody can calculate again.
+const rawDataFile = "bench.json"
 
 func main() {
 	if len(os.Args) != 5 {
@@ -28,24 +28,24 @@ func run(from, page, scalePage, images string) error {
 	if err != nil {
 		return err
 	}
-	beside, err := filepath.Rel(filepath.Dir(page), images)
+	imagePath, err := filepath.Rel(filepath.Dir(page), images)
 	if err != nil {
 		return err
 	}
-	said, err := markdown(r, filepath.ToSlash(beside))
+	pageContent, err := renderPage(r, filepath.ToSlash(imagePath))
 	if err != nil {
 		return fmt.Errorf("%s: %w", page, err)
 	}
-	files := map[string]string{page: said, filepath.Join(images, wallPicture): wallBars(r)}
+	files := map[string]string{page: pageContent, filepath.Join(images, wallChartFile): wallChart(r)}
 	if len(r.Heap) > 1 {
-		files[filepath.Join(images, heapPicture)] = heapLine(r)
+		files[filepath.Join(images, heapChartFile)] = heapChart(r)
 	}
 	if len(r.Growth) > 1 {
-		if files[scalePage], err = scale(r); err != nil {
+		if files[scalePage], err = renderScalePage(r); err != nil {
 			return fmt.Errorf("%s: %w", scalePage, err)
 		}
 	}
-	if err := r.Write(filepath.Join(filepath.Dir(page), rawFigures)); err != nil {
+	if err := r.Write(filepath.Join(filepath.Dir(page), rawDataFile)); err != nil {
 		return err
 	}
 	for name, content := range files {

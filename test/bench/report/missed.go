@@ -13,70 +13,70 @@ import (
 //go:embed missed.md.tmpl
 var missedReasons string
 
-// missed says of each figure that is not what it must be what is behind it. The words are in a template,
+// writeMissed says of each figure that is not what it must be what is behind it. The words are in a template,
 // by row and name of the figure; the numbers in them are those of the run.
-func missed(p printer, r *results.Run) error {
+func writeMissed(p printer, r *results.Run) error {
 	reasons, err := template.New("missed").Funcs(template.FuncMap{
-		"got":    func(row, name string) string { return gotOf(r, row, name) },
-		"perApp": func(contender, verb, resource string) string { return perApp(r, contender, verb, resource) },
+		"got":    func(row, name string) string { return figureValue(r, row, name) },
+		"perApp": func(contender, verb, resource string) string { return requestsPerApp(r, contender, verb, resource) },
 		"cpu":    func(contender, process string) string { return cpuPerApp(r, contender, process) },
-		"longer": func(figure string) string { return longerPerApp(r, figure) },
-		"all":    func(contender string) string { return allRounds(r, contender) },
+		"longer": func(figure string) string { return extraCPUPerApp(r, figure) },
+		"all":    func(contender string) string { return wallRatioOfAllRounds(r, contender) },
 		"minus":  func(row, a, b string) string { return difference(r, row, a, b) },
 	}).Parse(missedReasons)
 	if err != nil {
 		return err
 	}
-	var all []reasoned
+	var all []missedFigure
 	for _, f := range r.Figures {
 		if f.Verdict() != results.Missed {
 			continue
 		}
-		why := &strings.Builder{}
+		text := &strings.Builder{}
 		if reason := reasons.Lookup(f.Row + " " + f.Name); reason == nil {
-			why.WriteString("Nobody has found out why. `-pprof=DIR`, with the part that measures it, is how to begin.")
-		} else if err := reason.Execute(why, f); err != nil {
+			text.WriteString("Nobody has found out why. `-pprof=DIR`, with the part that measures it, is how to begin.")
+		} else if err := reason.Execute(text, f); err != nil {
 			return fmt.Errorf("say why %s %s is missed: %w", f.Row, f.Name, err)
 		}
-		all = append(all, reasoned{fmt.Sprintf("**%s %s**: %s, where at most %s was wanted.", f.Row, f.Name, number(f.Got, f.Unit), bound(f.Must, f.Unit)), strings.TrimSpace(why.String())})
+		all = append(all, missedFigure{fmt.Sprintf("**%s %s**: %s, where at most %s was wanted.", f.Row, f.Name, formatNumber(f.Value, f.Unit), formatBound(f.Must, f.Unit)), strings.TrimSpace(text.String())})
 	}
 	if len(all) > 0 {
 		p("## What is not reached\n")
 	}
 	for i, m := range all {
-		if i+1 < len(all) && all[i+1].why == m.why {
-			p("%s", m.what)
+		if i+1 < len(all) && all[i+1].reason == m.reason {
+			p("%s", m.headline)
 			continue // for both below
 		}
-		p("%s\n%s\n", m.what, m.why)
+		p("%s\n%s\n", m.headline, m.reason)
 	}
 	return nil
 }
 
-// reasoned is a figure that is missed, and why.
-type reasoned struct{ what, why string }
+// missedFigure is a figure that is missed, and why.
+type missedFigure struct{ headline, reason string }
 
-// gotOf is another figure of the same run.
-func gotOf(r *results.Run, row, name string) string {
-	if f := figureOf(r, row, name); f.Name != "" {
-		return number(f.Got, f.Unit)
+// figureValue is another figure of the same run.
+func figureValue(r *results.Run, row, name string) string {
+	if f := findFigure(r, row, name); f.Name != "" {
+		return formatNumber(f.Value, f.Unit)
 	}
-	return unknown
+	return notMeasured
 }
 
 // difference is by how much one figure is more than another.
 func difference(r *results.Run, row, a, b string) string {
-	more, less := figureOf(r, row, a), figureOf(r, row, b)
-	if more.Name == "" || less.Name == "" {
-		return unknown
+	larger, smaller := findFigure(r, row, a), findFigure(r, row, b)
+	if larger.Name == "" || smaller.Name == "" {
+		return notMeasured
 	}
-	return number(more.Got-less.Got, more.Unit)
+	return formatNumber(larger.Value-smaller.Value, larger.Unit)
 }
 
-// unknown stands where there is no number.
-const unknown = "(not measured)"
+// notMeasured stands where there is no number.
+const notMeasured = "(not measured)"
 
-func figureOf(r *results.Run, row, name string) results.Figure {
+func findFigure(r *results.Run, row, name string) results.Figure {
 	for _, f := range r.Figures {
 		if f.Row == row && f.Name == name {
 			return f
@@ -85,8 +85,8 @@ func figureOf(r *results.Run, row, name string) results.Figure {
 	return results.Figure{}
 }
 
-// perApp is how often somebody asked for one kind of thing.
-func perApp(r *results.Run, contender, verb, resource string) string {
+// requestsPerApp is how often somebody asked for one kind of thing.
+func requestsPerApp(r *results.Run, contender, verb, resource string) string {
 	sum := 0.0
 	for _, q := range r.Requests {
 		if q.Contender == contender && q.Verb == verb && strings.HasPrefix(q.Resource, resource) {
@@ -100,28 +100,28 @@ func perApp(r *results.Run, contender, verb, resource string) string {
 func cpuPerApp(r *results.Run, contender, process string) string {
 	used := r.Values(contender, func(s results.Sample) float64 { return s.CPUSeconds[process] })
 	if len(used) == 0 {
-		return unknown
+		return notMeasured
 	}
 	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*results.Median(used))
 }
 
-// allRounds is the ratio by the clock with the rounds in it that were not calm.
-func allRounds(r *results.Run, contender string) string {
-	ratios := r.Ratios("C1", contender, results.Wall)
+// wallRatioOfAllRounds is the ratio by the clock with the rounds in it that were not calm.
+func wallRatioOfAllRounds(r *results.Run, contender string) string {
+	ratios := r.Ratios("C1", contender, results.WallTime)
 	if len(ratios) == 0 {
-		return unknown
+		return notMeasured
 	}
-	low, high := results.Spread(ratios)
+	low, high := results.MinMax(ratios)
 	return fmt.Sprintf("%.2f (%.2f to %.2f)", results.Median(ratios), low, high)
 }
 
-// longerPerApp is what all cores compute for one application in the time that Holdfast takes longer, by a ratio of times.
-func longerPerApp(r *results.Run, figure string) string {
-	f := figureOf(r, "P1", figure)
-	walls := r.Values("C1", results.Wall)
+// extraCPUPerApp is what all cores compute for one application in the time that Holdfast takes longer, by a ratio of times.
+func extraCPUPerApp(r *results.Run, figure string) string {
+	f := findFigure(r, "P1", figure)
+	walls := r.Values("C1", results.WallTime)
 	if f.Name == "" || len(walls) == 0 {
-		return unknown
+		return notMeasured
 	}
 	cores, _ := strconv.ParseFloat(r.Machine["cores"], 64)
-	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*cores*results.Median(walls)*(1-1/f.Got))
+	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*cores*results.Median(walls)*(1-1/f.Value))
 }

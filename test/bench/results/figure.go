@@ -11,10 +11,10 @@ import (
 // Figure is one number that a scenario measured, and what it is held against.
 type Figure struct {
 	// Row is the scenario, as docs/reports/bench.md lists them.
-	Row  string  `json:"row"`
-	Name string  `json:"name"`
-	Got  float64 `json:"got"`
-	Unit string  `json:"unit,omitempty"`
+	Row   string  `json:"row"`
+	Name  string  `json:"name"`
+	Value float64 `json:"got"`
+	Unit  string  `json:"unit,omitempty"`
 	// Must and Goal are at most; nil means that it is only told.
 	Must *float64 `json:"must,omitempty"`
 	Goal *float64 `json:"goal,omitempty"`
@@ -24,14 +24,14 @@ type Figure struct {
 	Peak float64 `json:"peak,omitempty"`
 }
 
-// AtMost sets what the figure must be and what it should be.
-func (f Figure) AtMost(must, goal float64) Figure {
+// WithBounds sets what the figure must be and what it should be.
+func (f Figure) WithBounds(must, goal float64) Figure {
 	f.Must, f.Goal = &must, &goal
 	return f
 }
 
-// Towards sets what the figure should be, where nothing depends on it.
-func (f Figure) Towards(goal float64) Figure {
+// WithGoal sets what the figure should be, where nothing depends on it.
+func (f Figure) WithGoal(goal float64) Figure {
 	f.Goal = &goal
 	return f
 }
@@ -39,15 +39,15 @@ func (f Figure) Towards(goal float64) Figure {
 // How many cores others may use, on average and for a few seconds, before a latency tells more about
 // them: one bad minute in six spoils the slowest of a hundred, and is not seen in the mean.
 const (
-	calmMachine = 0.2
-	calmSeconds = 0.5
+	maxMeanExternalCores = 0.2
+	maxPeakExternalCores = 0.5
 )
 
-const takeItAgain = "; TAKE IT AGAIN: "
+const repeatMarker = "; TAKE IT AGAIN: "
 
-// TakeAgain says in the note that a figure tells nothing, and why.
-func (f Figure) TakeAgain(why string) Figure {
-	f.Note += takeItAgain + why
+// MarkRepeat says in the note that a figure tells nothing, and why.
+func (f Figure) MarkRepeat(reason string) Figure {
+	f.Note += repeatMarker + reason
 	return f
 }
 
@@ -56,18 +56,18 @@ func (f Figure) TakeAgain(why string) Figure {
 func (f Figure) DisturbedBy(others ...Figure) Figure {
 	for _, o := range others {
 		switch {
-		case o.Got > calmMachine:
-			return f.TakeAgain(fmt.Sprintf("others used %.1f cores", o.Got))
-		case o.Peak > calmSeconds:
-			return f.TakeAgain(fmt.Sprintf("others used %.1f cores for some seconds", o.Peak))
+		case o.Value > maxMeanExternalCores:
+			return f.MarkRepeat(fmt.Sprintf("others used %.1f cores", o.Value))
+		case o.Peak > maxPeakExternalCores:
+			return f.MarkRepeat(fmt.Sprintf("others used %.1f cores for some seconds", o.Peak))
 		}
 	}
 	return f
 }
 
-// Disturbed says whether figures are among these that have to be taken again.
-func Disturbed(figures []Figure) bool {
-	return slices.ContainsFunc(figures, func(f Figure) bool { return strings.Contains(f.Note, takeItAgain) })
+// NeedsRepeat says whether figures are among these that have to be taken again.
+func NeedsRepeat(figures []Figure) bool {
+	return slices.ContainsFunc(figures, func(f Figure) bool { return strings.Contains(f.Note, repeatMarker) })
 }
 
 // Missed is the verdict on a figure that is not what it must be.
@@ -79,19 +79,19 @@ const Short = "short"
 // Verdict is "goal", "must", "MISSED", "short", or nothing if there is nothing to hold it against.
 func (f Figure) Verdict() string {
 	switch {
-	case f.Goal != nil && f.Got <= *f.Goal:
+	case f.Goal != nil && f.Value <= *f.Goal:
 		return "goal"
 	case f.Goal == nil:
 		return ""
 	case f.Must == nil:
 		return Short
-	case f.Got <= *f.Must:
+	case f.Value <= *f.Must:
 		return "must"
 	}
 	return Missed
 }
 
-func bound(b *float64) string {
+func formatBound(b *float64) string {
 	if b == nil {
 		return ""
 	}
@@ -103,7 +103,7 @@ func PrintFigures(out io.Writer, all []Figure) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ROW\tFIGURE\tGOT\tMUST\tGOAL\tVERDICT\tNOTE")
 	for _, f := range all {
-		fmt.Fprintf(w, "%s\t%s\t%.4g %s\t%s\t%s\t%s\t%s\n", f.Row, f.Name, f.Got, f.Unit, bound(f.Must), bound(f.Goal), f.Verdict(), f.Note)
+		fmt.Fprintf(w, "%s\t%s\t%.4g %s\t%s\t%s\t%s\t%s\n", f.Row, f.Name, f.Value, f.Unit, formatBound(f.Must), formatBound(f.Goal), f.Verdict(), f.Note)
 	}
 	_ = w.Flush()
 }

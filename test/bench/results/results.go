@@ -29,31 +29,31 @@ type Run struct {
 	Rounds     []Round      `json:"rounds"`
 	Requests   []Requests   `json:"requests"`
 	Heap       []HeapSample `json:"heap,omitempty"`
-	Growth     []Growth     `json:"growth,omitempty"`
+	Growth     []GrowthStep `json:"growth,omitempty"`
 	Figures    []Figure     `json:"figures"`
 }
 
 // Part is a piece of a run that is measured in one go.
 type Part struct {
-	Name    string    `json:"name"`
-	Begun   time.Time `json:"begun"`
-	Minutes float64   `json:"minutes"`
-	// Whole says that nothing is left of it to measure.
-	Whole bool `json:"whole"`
+	Name      string    `json:"name"`
+	StartedAt time.Time `json:"begun"`
+	Minutes   float64   `json:"minutes"`
+	// Complete says that nothing is left of it to measure.
+	Complete bool `json:"whole"`
 	// Disturbed says that it came to its end, and does not count.
 	Disturbed bool `json:"disturbed,omitempty"`
 }
 
-// Has says whether a part has been measured.
-func (r *Run) Has(part string) bool {
-	return slices.ContainsFunc(r.Parts, func(p Part) bool { return p.Name == part && p.Whole })
+// HasPart says whether a part has been measured.
+func (r *Run) HasPart(part string) bool {
+	return slices.ContainsFunc(r.Parts, func(p Part) bool { return p.Name == part && p.Complete })
 }
 
-// Counting is how many rounds count.
-func (r *Run) Counting() int {
+// ValidRounds is how many rounds count.
+func (r *Run) ValidRounds() int {
 	n := 0
 	for _, round := range r.Rounds {
-		if !round.Thrown {
+		if !round.Discarded {
 			n++
 		}
 	}
@@ -71,12 +71,12 @@ type Contender struct {
 type Round struct {
 	Order []string `json:"order"`
 	// Spread is how far the two runs of the bare engine are apart, as a share of their mean, by the clock, and
-	// SpreadAtPace what is left of it at an equal pace of the machine.
-	Spread       float64 `json:"spread"`
-	SpreadAtPace float64 `json:"spreadAtPace"`
-	// Thrown says that nothing here counts, as what was left was too much.
-	Thrown  bool                `json:"thrown,omitempty"`
-	Samples map[string][]Sample `json:"samples"`
+	// NormalizedSpread what is left of it at an equal pace of the machine.
+	Spread           float64 `json:"spread"`
+	NormalizedSpread float64 `json:"spreadAtPace"`
+	// Discarded says that nothing here counts, as what was left was too much.
+	Discarded bool                `json:"thrown,omitempty"`
+	Samples   map[string][]Sample `json:"samples"`
 }
 
 // Sample is one measurement of one contender.
@@ -92,7 +92,7 @@ type Sample struct {
 	PeakRSSMB float64 `json:"peakRSSMB,omitempty"`
 }
 
-func (s Sample) robbed() bool { return s.CPUSeconds["stolen"] > robbed*s.WallSeconds }
+func (s Sample) hasStolenCPU() bool { return s.CPUSeconds["stolen"] > maxStolenCores*s.WallSeconds }
 
 // Requests is how often a contender asked for one kind of thing, per application.
 type Requests struct {
@@ -100,7 +100,7 @@ type Requests struct {
 	Resource  string  `json:"resource"`
 	Verb      string  `json:"verb"`
 	Accepted  int     `json:"accepted"`
-	Refused   int     `json:"refused"`
+	Rejected  int     `json:"refused"`
 	PerApp    float64 `json:"perApp"`
 }
 
@@ -110,8 +110,8 @@ type HeapSample struct {
 	LiveMB float64 `json:"liveMB"`
 }
 
-// Growth is what it took to get from one size of a population to the next.
-type Growth struct {
+// GrowthStep is what it took to get from one size of a population to the next.
+type GrowthStep struct {
 	From    int     `json:"from"`
 	To      int     `json:"to"`
 	Seconds float64 `json:"seconds"`
@@ -122,88 +122,88 @@ type Growth struct {
 	EtcdMB float64            `json:"etcdMB"`
 }
 
-// Bare is the contender that all others are a ratio to.
-const Bare = "C0s"
+// BareContender is the contender that all others are a ratio to.
+const BareContender = "C0s"
 
 // Ratios are a number of a contender as a ratio to another one, usually the bare engine: one for
 // each round that counts, of the means within it.
-func (r *Run) Ratios(contender, to string, of func(Sample) float64) []float64 {
+func (r *Run) Ratios(contender, to string, metric func(Sample) float64) []float64 {
 	var out []float64
 	for _, round := range r.Rounds {
-		if round.Thrown {
+		if round.Discarded {
 			continue
 		}
-		if its, others := round.Samples[contender], round.Samples[to]; len(its) > 0 && len(others) > 0 {
-			out = append(out, mean(its, of)/mean(others, of))
+		if samples, baseline := round.Samples[contender], round.Samples[to]; len(samples) > 0 && len(baseline) > 0 {
+			out = append(out, mean(samples, metric)/mean(baseline, metric))
 		}
 	}
 	return out
 }
 
 const (
-	// steady is how far the two bare runs of a round may be apart by the clock.
-	steady = 0.10
-	// robbed is how many cores others may take away from a sample whose time is worth something.
-	robbed = 0.2
+	// maxWallSpread is how far the two bare runs of a round may be apart by the clock.
+	maxWallSpread = 0.10
+	// maxStolenCores is how many cores others may take away from a sample whose time is worth something.
+	maxStolenCores = 0.2
 )
 
-// RatiosByClock are ratios of wall times of those rounds in which the bare engine took the same time twice, and nobody
+// WallRatios are ratios of wall times of those rounds in which the bare engine took the same time twice, and nobody
 // took cores away from the two that are compared; of all, if there is no such round.
-func (r *Run) RatiosByClock(contender, to string) []float64 {
-	calm := &Run{}
+func (r *Run) WallRatios(contender, to string) []float64 {
+	quiet := &Run{}
 	for _, round := range r.Rounds {
-		if round.Spread <= steady && !slices.ContainsFunc(slices.Concat(round.Samples[contender], round.Samples[to]), Sample.robbed) {
-			calm.Rounds = append(calm.Rounds, round)
+		if round.Spread <= maxWallSpread && !slices.ContainsFunc(slices.Concat(round.Samples[contender], round.Samples[to]), Sample.hasStolenCPU) {
+			quiet.Rounds = append(quiet.Rounds, round)
 		}
 	}
-	if out := calm.Ratios(contender, to, Wall); len(out) > 0 {
+	if out := quiet.Ratios(contender, to, WallTime); len(out) > 0 {
 		return out
 	}
-	return r.Ratios(contender, to, Wall)
+	return r.Ratios(contender, to, WallTime)
 }
 
 // Values are a number of a contender in all rounds that count.
-func (r *Run) Values(contender string, of func(Sample) float64) []float64 {
+func (r *Run) Values(contender string, metric func(Sample) float64) []float64 {
 	var out []float64
 	for _, round := range r.Rounds {
-		if round.Thrown {
+		if round.Discarded {
 			continue
 		}
 		for _, s := range round.Samples[contender] {
-			out = append(out, of(s))
+			out = append(out, metric(s))
 		}
 	}
 	return out
 }
 
-func mean(all []Sample, of func(Sample) float64) float64 {
+func mean(all []Sample, metric func(Sample) float64) float64 {
 	sum := 0.0
 	for _, s := range all {
-		sum += of(s)
+		sum += metric(s)
 	}
 	return sum / float64(len(all))
 }
 
-// Wall is the wall time of a sample.
-func Wall(s Sample) float64 { return s.WallSeconds }
+// WallTime is the wall time of a sample.
+func WallTime(s Sample) float64 { return s.WallSeconds }
 
-// AtPace is the wall time of a sample at a pace of the machine at which etcd and the controller-manager need one second.
+// NormalizedWall is the wall time of a sample at a pace of the machine at which etcd and the controller-manager need one second.
 // For the bare engine and for the operator these two do the same work: the same writes, the same objects. What they need for
 // it says how fast the machine was just then, as it was for everybody.
-func AtPace(s Sample) float64 {
+func NormalizedWall(s Sample) float64 {
 	return s.WallSeconds / (s.CPUSeconds["etcd"] + s.CPUSeconds["controller-manager"])
 }
 
-// AtPaceOf is the same by one of the two alone. How far that is from the other says how good a clock they are. With
+// NormalizedWallBy is the same by one of the two alone. How far that is from the other says how good a clock they are. With
 // peers it is by the controller-manager, which does the same for everybody's Deployments, whoever writes more or less to etcd;
 // that its garbage collector watches the applications, too, is not taken out.
-func AtPaceOf(process string) func(Sample) float64 {
+func NormalizedWallBy(process string) func(Sample) float64 {
 	return func(s Sample) float64 { return s.WallSeconds / s.CPUSeconds[process] }
 }
 
-// Apart is how far two samples are apart, as a share of their mean.
-func Apart(a, b Sample, of func(Sample) float64) float64 {
-	return 2 * math.Abs(of(a)-of(b)) / (of(a) + of(b))
+// RelativeDifference is how far two samples are apart, as a share of their mean.
+func RelativeDifference(a, b Sample, metric func(Sample) float64) float64 {
+	return 2 * math.Abs(metric(a)-metric(b)) / (metric(a) + metric(b))
 }
 
 // Median of numbers. Of none it is no number, so that nobody takes it for a good one.
@@ -216,16 +216,16 @@ func Median(all []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// Spread is the smallest and the largest of numbers.
-func Spread(all []float64) (low, high float64) {
+// MinMax is the smallest and the largest of numbers.
+func MinMax(all []float64) (low, high float64) {
 	if len(all) == 0 {
 		return 0, 0
 	}
 	return slices.Min(all), slices.Max(all)
 }
 
-// Slope fits a line through the heap samples: KiB per application, and how well it fits.
-func Slope(all []HeapSample) (kib, r2 float64) {
+// HeapSlope fits a line through the heap samples: KiB per application, and how well it fits.
+func HeapSlope(all []HeapSample) (kib, r2 float64) {
 	points := make([]Point, len(all))
 	for i, h := range all {
 		points[i] = Point{float64(h.Apps), h.LiveMB * 1024}

@@ -6,32 +6,32 @@ import (
 	"testing"
 )
 
-func TestRatios(t *testing.T) {
+func TestRatiosCompareRoundMeans(t *testing.T) {
 	sample := func(seconds float64) []Sample { return []Sample{{WallSeconds: seconds}} }
 	twice := func(a, b float64) []Sample { return append(sample(a), sample(b)...) }
 	r := &Run{Rounds: []Round{
-		{Samples: map[string][]Sample{Bare: twice(1, 3), "C1": sample(3)}},
-		{Samples: map[string][]Sample{Bare: twice(4, 4), "C1": twice(3, 5)}},
-		{Samples: map[string][]Sample{Bare: twice(1, 9), "C1": sample(100)}, Thrown: true},
+		{Samples: map[string][]Sample{BareContender: twice(1, 3), "C1": sample(3)}},
+		{Samples: map[string][]Sample{BareContender: twice(4, 4), "C1": twice(3, 5)}},
+		{Samples: map[string][]Sample{BareContender: twice(1, 9), "C1": sample(100)}, Discarded: true},
 	}}
-	if got := r.Ratios("C1", Bare, Wall); !slices.Equal(got, []float64{1.5, 1}) {
+	if got := r.Ratios("C1", BareContender, WallTime); !slices.Equal(got, []float64{1.5, 1}) {
 		t.Errorf("a ratio is that of the means of a round, one for each that counts: %v", got)
 	}
 	r.Rounds[0].Spread = 1 // 1 and 3
-	if got := r.RatiosByClock("C1", Bare); !slices.Equal(got, []float64{1}) {
+	if got := r.WallRatios("C1", BareContender); !slices.Equal(got, []float64{1}) {
 		t.Errorf("by the clock only a round counts in which the machine was steady: %v", got)
 	}
 	r.Rounds[1].Spread = 0.2
-	if got := r.RatiosByClock("C1", Bare); len(got) != 2 {
+	if got := r.WallRatios("C1", BareContender); len(got) != 2 {
 		t.Errorf("if it never was, all count: %v", got)
 	}
-	if got := r.Ratios("C9", Bare, Wall); len(got) != 0 {
+	if got := r.Ratios("C9", BareContender, WallTime); len(got) != 0 {
 		t.Errorf("who was not measured has no ratio: %v", got)
 	}
 }
 
 // A round in which others had half a core of one of the two says nothing about them.
-func TestRobbed(t *testing.T) {
+func TestWallRatiosSkipRoundsWithStolenCPU(t *testing.T) {
 	run := func(wall, stolen float64) []Sample {
 		return []Sample{{WallSeconds: wall, CPUSeconds: map[string]float64{"stolen": stolen}}}
 	}
@@ -39,22 +39,22 @@ func TestRobbed(t *testing.T) {
 		{Samples: map[string][]Sample{"C1": run(10, 0), "C4": run(40, 20)}},
 		{Samples: map[string][]Sample{"C1": run(10, 1), "C4": run(20, 0)}},
 	}}
-	if got := r.RatiosByClock("C1", "C4"); !slices.Equal(got, []float64{0.5}) {
+	if got := r.WallRatios("C1", "C4"); !slices.Equal(got, []float64{0.5}) {
 		t.Errorf("got %v, want the second round alone", got)
 	}
 }
 
 // A machine that computes half as fast for a minute does so for everybody on it.
-func TestAtPace(t *testing.T) {
+func TestNormalizedWallIgnoresMachineSpeed(t *testing.T) {
 	sample := func(wall, etcd, manager float64) Sample {
 		return Sample{WallSeconds: wall, CPUSeconds: map[string]float64{"etcd": etcd, "controller-manager": manager, "apiserver": 99}}
 	}
 	fast, slow := sample(20, 4, 4), sample(40, 8, 8)
-	if wall, pace := Apart(fast, slow, Wall), Apart(fast, slow, AtPace); math.Abs(wall-2.0/3) > 1e-9 || pace != 0 {
-		t.Errorf("apart %v by the clock and %v at equal pace", wall, pace)
+	if wall, normalized := RelativeDifference(fast, slow, WallTime), RelativeDifference(fast, slow, NormalizedWall); math.Abs(wall-2.0/3) > 1e-9 || normalized != 0 {
+		t.Errorf("apart %v by the clock and %v at equal pace", wall, normalized)
 	}
-	r := &Run{Rounds: []Round{{Samples: map[string][]Sample{Bare: {fast, fast}, "C1": {sample(44, 8, 8), sample(22, 4, 4)}}}}}
-	if got := r.Ratios("C1", Bare, AtPace); len(got) != 1 || math.Abs(got[0]-1.1) > 1e-9 {
+	r := &Run{Rounds: []Round{{Samples: map[string][]Sample{BareContender: {fast, fast}, "C1": {sample(44, 8, 8), sample(22, 4, 4)}}}}}
+	if got := r.Ratios("C1", BareContender, NormalizedWall); len(got) != 1 || math.Abs(got[0]-1.1) > 1e-9 {
 		t.Errorf("got %v, want 1.1", got)
 	}
 }
@@ -70,44 +70,44 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-func TestSlope(t *testing.T) {
+func TestHeapSlope(t *testing.T) {
 	line := []HeapSample{{1000, 10}, {2000, 18}, {5000, 42}}
-	if kib, r2 := Slope(line); math.Abs(kib-8.192) > 1e-9 || math.Abs(r2-1) > 1e-9 {
+	if kib, r2 := HeapSlope(line); math.Abs(kib-8.192) > 1e-9 || math.Abs(r2-1) > 1e-9 {
 		t.Errorf("8 MB per 1,000 are 8.192 KiB each, on a line: got %v, %v", kib, r2)
 	}
-	if _, r2 := Slope([]HeapSample{{1000, 10}, {2000, 30}, {3000, 10}}); r2 > 0.1 {
+	if _, r2 := HeapSlope([]HeapSample{{1000, 10}, {2000, 30}, {3000, 10}}); r2 > 0.1 {
 		t.Errorf("that is no line: %v", r2)
 	}
 }
 
 func TestVerdict(t *testing.T) {
 	for got, want := range map[float64]string{1: "goal", 1.5: "must", 3: Missed} {
-		if v := (Figure{Got: got}).AtMost(2, 1).Verdict(); v != want {
+		if v := (Figure{Value: got}).WithBounds(2, 1).Verdict(); v != want {
 			t.Errorf("%v is %q, want %q", got, v, want)
 		}
 	}
 	for got, want := range map[float64]string{1: "goal", 3: Short} {
-		if v := (Figure{Got: got}).Towards(2).Verdict(); v != want {
+		if v := (Figure{Value: got}).WithGoal(2).Verdict(); v != want {
 			t.Errorf("%v of a goal of 2 is %q, want %q", got, v, want)
 		}
 	}
-	if v := (Figure{Got: 1}).Verdict(); v != "" {
+	if v := (Figure{Value: 1}).Verdict(); v != "" {
 		t.Errorf("nothing was asked for, but it is %q", v)
 	}
 }
 
 // A mean that is small hides seconds in which nothing ran.
-func TestDisturbed(t *testing.T) {
+func TestNeedsRepeatAfterMeanOrPeakDisturbance(t *testing.T) {
 	for _, c := range []struct {
 		others Figure
 		want   bool
 	}{
-		{Figure{Got: 0.1, Peak: 0.3}, false},
-		{Figure{Got: 0.3}, true},
-		{Figure{Got: 0.1, Peak: 0.9}, true},
+		{Figure{Value: 0.1, Peak: 0.3}, false},
+		{Figure{Value: 0.3}, true},
+		{Figure{Value: 0.1, Peak: 0.9}, true},
 	} {
 		f := Figure{Note: "n=9"}.DisturbedBy(Figure{}, c.others)
-		if got := Disturbed([]Figure{{}, f}); got != c.want {
+		if got := NeedsRepeat([]Figure{{}, f}); got != c.want {
 			t.Errorf("%+v: disturbed %v: %s", c.others, got, f.Note)
 		}
 	}

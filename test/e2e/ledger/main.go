@@ -40,9 +40,9 @@ func run(ctx context.Context) error {
 	server := &http.Server{Addr: ":8080", Handler: handler(db), ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		<-ctx.Done()
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		_ = server.Shutdown(last)
+		_ = server.Shutdown(shutdownCtx)
 	}()
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("listen: %w", err)
@@ -86,14 +86,14 @@ func handler(db *sql.DB) http.Handler {
 		w.WriteHeader(http.StatusCreated)
 	})
 	mux.HandleFunc("GET /rows", func(w http.ResponseWriter, r *http.Request) {
-		if err := list(r.Context(), db, w); err != nil {
+		if err := listRows(r.Context(), db, w); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	})
 	return mux
 }
 
-func list(ctx context.Context, db *sql.DB, w http.ResponseWriter) error {
+func listRows(ctx context.Context, db *sql.DB, w http.ResponseWriter) error {
 	rows, err := db.QueryContext(ctx, "SELECT id FROM ledger")
 	if err != nil {
 		return err

@@ -21,111 +21,111 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-func init() { together["25 denials"] = denials }
+func init() { parallelTests["25 denials"] = clusterDenials }
 
-// governed is a stack that is rolled out from the api to the web; web comes in the middle.
-const governed = `
+// denialSpec is a stack that is rolled out from the api to the web; web comes in the middle.
+const denialSpec = `
 components:
 - {name: web, dependsOn: [api, migrate], service: {image: "shop/web:1", resources: {requests: {memory: 16Mi}}}}
 - {name: api, service: {image: "shop/api:1", resources: {requests: {memory: 128Mi}}, replicas: 2, security: {level: Restricted, runAsUser: 1000}}}
 - {name: migrate, job: {image: "shop/migrate:1", resources: {requests: {memory: 128Mi}}, security: {level: Restricted, runAsUser: 1000}}}
 `
 
-// mostTries is how often the operator may send what is refused within a time: it doubles the
+// maxAttempts is how often the operator may send what is refused within a time: it doubles the
 // pause from 20 ms on. That is 11 times in ten seconds, 14 in a minute and 17 in ten.
-func mostTries(within time.Duration) int {
+func maxAttempts(within time.Duration) int {
 	return 2 + bits.Len64(uint64(within/(20*time.Millisecond)))
 }
 
-// denials play every way in which a cluster says no in the middle of a rollout: the status
+// clusterDenials play every way in which a cluster says no in the middle of a rollout: the status
 // names the object and the cause, nothing is hammered, people are told once, and when the
 // denial is lifted the rollout goes on by itself.
-func denials(w *world, row *report.Row) {
-	names := slices.Sorted(maps.Keys(cluster))
+func clusterDenials(w *world, row *report.Row) {
+	names := slices.Sorted(maps.Keys(denialCases))
 	row.Generated = len(names)
-	seen := make([]string, len(names))
+	summaries := make([]string, len(names))
 	w.Run("each", func(t *testing.T) {
 		for i, name := range names {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				d := &denied{world: w.elsewhere().on(t), says: cluster[name]}
-				d.play()
-				seen[i] = fmt.Sprintf("%s: refused %d times in %.0f s, %d warning, went on %.1f s after it was lifted",
-					name, d.tries, lasts(10*time.Second, time.Minute).Seconds(), len(d.warnings), d.lifted.Seconds())
+				d := &denialRun{world: w.inNewNamespace().forSubtest(t), denial: denialCases[name]}
+				d.run()
+				summaries[i] = fmt.Sprintf("%s: refused %d times in %.0f s, %d warning, went on %.1f s after it was lifted",
+					name, d.rejectedWrites, sampleOrFull(10*time.Second, time.Minute).Seconds(), len(d.warnings), d.recovery.Seconds())
 			})
 		}
 	})
-	for _, s := range seen {
+	for _, s := range summaries {
 		if s != "" {
 			row.Run++
 		}
 	}
-	row.Seen = strings.Join(seen, "; ")
+	row.Measured = strings.Join(summaries, "; ")
 }
 
-// denied is the story of one denial.
-type denied struct {
+// denialRun is the story of one denial.
+type denialRun struct {
 	*world
-	says     denial
-	tries    int
-	warnings map[string]int
-	lifted   time.Duration
+	denial         denial
+	rejectedWrites int
+	warnings       map[string]int
+	recovery       time.Duration
 }
 
-func (d *denied) play() {
-	d.create("shop", governed)
-	d.becomesReady("shop")
-	d.FallsSilent("shop")
-	pods := len(d.pods())
-	lift := d.says.raise(d.world)
+func (d *denialRun) run() {
+	d.createStack("shop", denialSpec)
+	d.waitReady("shop")
+	d.WaitIdle("shop")
+	pods := len(d.runningPods())
+	lift := d.denial.impose(d.world)
 
-	from, err := d.Log.Mark(d.Context(), d.Plane.Config)
+	from, err := d.AuditLog.Mark(d.Context(), d.Plane.Config)
 	d.Expect(err).NotTo(HaveOccurred())
-	raised := time.Now()
+	imposedAt := time.Now()
 	d.setImages("shop", map[string]string{"api": "shop/api:2", "web": "shop/web:2", "migrate": "shop/migrate:2"})
-	app := &appsapi.AppStack{ObjectMeta: d.meta("shop")}
+	app := &appsapi.AppStack{ObjectMeta: d.objectMeta("shop")}
 	d.Eventually(func() string { return d.Condition(app, "Ready") }, "60s", "50ms").Should(And(
-		HavePrefix("False/"), ContainSubstring(d.says.object), ContainSubstring(d.says.cause)))
-	d.lasts(app)
-	d.Expect(len(d.pods())).To(BeNumerically(">=", pods-1), "what ran before runs on")
+		HavePrefix("False/"), ContainSubstring(d.denial.object), ContainSubstring(d.denial.cause)))
+	d.holdDenial(app)
+	d.Expect(len(d.runningPods())).To(BeNumerically(">=", pods-1), "what ran before runs on")
 
-	requests, err := d.Log.Since(d.Context(), d.Plane.Config, from)
+	requests, err := d.AuditLog.Since(d.Context(), d.Plane.Config, from)
 	d.Expect(err).NotTo(HaveOccurred())
-	d.judge(requests.In(d.NS).By(operator.User), time.Since(raised))
+	d.checkRetries(requests.In(d.NS).By(operator.User), time.Since(imposedAt))
 	lift()
 	start := time.Now()
 	d.Eventually(func() string { return d.Condition(app, "Ready") }, "5m", "50ms").
 		Should(Equal("True/Reconciled: Everything runs as declared"))
-	d.lifted = time.Since(start)
-	d.Expect(d.runs("shop-web", "shop/web:2")).To(BeTrue())
+	d.recovery = time.Since(start)
+	d.Expect(d.runsImage("shop-web", "shop/web:2")).To(BeTrue())
 }
 
-// lasts is the time of the denial. Somebody touches the stack five times a second: that is
+// holdDenial is the time of the denial. Somebody touches the stack five times a second: that is
 // no reason to try again.
-func (d *denied) lasts(app *appsapi.AppStack) {
-	length := lasts(10*time.Second, time.Minute)
+func (d *denialRun) holdDenial(app *appsapi.AppStack) {
+	length := sampleOrFull(10*time.Second, time.Minute)
 	for i := range int(length / (200 * time.Millisecond)) {
-		if d.says.ours && i < int(10*time.Second/(200*time.Millisecond)) {
+		if d.denial.rejectsOperatorWrites && i < int(10*time.Second/(200*time.Millisecond)) {
 			d.Touch(app)
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
-	d.Expect(d.Condition(app, "Ready")).To(And(HavePrefix("False/"), ContainSubstring(d.says.object), ContainSubstring(d.says.cause)), "after a while")
+	d.Expect(d.Condition(app, "Ready")).To(And(HavePrefix("False/"), ContainSubstring(d.denial.object), ContainSubstring(d.denial.cause)), "after a while")
 }
 
-// judge looks at how often it was tried, and what people were told.
-func (d *denied) judge(ours audit.Events, within time.Duration) {
+// checkRetries looks at how often it was tried, and what people were told.
+func (d *denialRun) checkRetries(requests audit.Events, within time.Duration) {
 	d.Helper()
-	refused := ours.Writes().Where(func(e *audit.Event) bool { return !e.Accepted() && e.ResponseStatus.Code != 409 })
-	d.tries = len(refused)
-	d.Expect(d.tries).To(BeNumerically("<=", mostTries(within)), "%s", refused.Count())
-	if d.says.ours {
-		d.Expect(d.tries).To(BeNumerically(">=", 5), "it is tried again")
+	rejected := requests.Writes().Where(func(e *audit.Event) bool { return !e.Accepted() && e.ResponseStatus.Code != 409 })
+	d.rejectedWrites = len(rejected)
+	d.Expect(d.rejectedWrites).To(BeNumerically("<=", maxAttempts(within)), "%s", rejected.Count())
+	if d.denial.rejectsOperatorWrites {
+		d.Expect(d.rejectedWrites).To(BeNumerically(">=", 5), "it is tried again")
 	} else {
-		d.Expect(d.tries).To(BeZero(), "the API server took what we sent")
+		d.Expect(d.rejectedWrites).To(BeZero(), "the API server took what we sent")
 	}
-	status := ours.Of("appstacks.apps.holdfast.dev/status").Writes()
-	d.Expect(len(status)).To(BeNumerically("<=", 8), "the status flaps:\n%s", words(status))
+	status := requests.Of("appstacks.apps.holdfast.dev/status").Writes()
+	d.Expect(len(status)).To(BeNumerically("<=", 8), "the status flaps:\n%s", statusMessages(status))
 	d.warnings = map[string]int{}
 	var events eventsv1.EventList
 	d.Expect(d.List(d.Context(), &events, client.InNamespace(d.NS))).To(Succeed())
@@ -142,12 +142,12 @@ func (d *denied) judge(ours audit.Events, within time.Duration) {
 	d.Expect(d.warnings).To(HaveLen(1), "%v", d.warnings)
 	for note, count := range d.warnings {
 		d.Expect(count).To(Equal(1), note)
-		d.Expect(note).To(And(ContainSubstring(d.says.object), ContainSubstring(d.says.cause)))
+		d.Expect(note).To(And(ContainSubstring(d.denial.object), ContainSubstring(d.denial.cause)))
 	}
 }
 
-// words are what was written into the status.
-func words(writes audit.Events) string {
+// statusMessages are what was written into the status.
+func statusMessages(writes audit.Events) string {
 	var out []string
 	for _, e := range writes {
 		_, after, _ := strings.Cut(string(e.RequestObject), `"message":`)
@@ -156,24 +156,24 @@ func words(writes audit.Events) string {
 	return strings.Join(out, "\n")
 }
 
-// refusesNow waits until the API server has learned to refuse an object: it does so in its
+// waitUntilRejected waits until the API server has learned to refuse an object: it does so in its
 // own time.
-func (w *world) refusesNow(obj client.Object) {
+func (w *world) waitUntilRejected(obj client.Object) {
 	w.Helper()
 	w.Eventually(func() error {
 		return w.Create(w.Context(), obj.DeepCopyObject().(client.Object), client.DryRunAll)
 	}, "60s", "20ms").ShouldNot(Succeed())
 }
 
-// probe is a pod like those of web.
-func (w *world) probe() *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: w.meta("probe")}
-	pod.Spec.Containers = w.deployment("shop-web").Spec.Template.Spec.Containers
+// probePod is a pod like those of web.
+func (w *world) probePod() *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: w.objectMeta("probe")}
+	pod.Spec.Containers = w.getDeployment("shop-web").Spec.Template.Spec.Containers
 	return pod
 }
 
-// labels sets a label of the namespace, or takes it away.
-func (w *world) labels(key, value string) {
+// labelNamespace sets a label of the namespace, or takes it away.
+func (w *world) labelNamespace(key, value string) {
 	w.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, key, value)
 	ns := &corev1.Namespace{}

@@ -16,11 +16,11 @@ import (
 // foreignKey is a label, an annotation, a finalizer and a container of somebody else.
 const foreignKey = "example.com/theirs"
 
-// path leads to a field, as the books have it.
-type path struct{ fieldpath.Path }
+// fieldPath leads to a field, as the books have it.
+type fieldPath struct{ fieldpath.Path }
 
-// at returns the field in an object, or nil.
-func (p path) at(object any) any {
+// valueIn returns the field in an object, or nil.
+func (p fieldPath) valueIn(object any) any {
 	for _, step := range p.Path {
 		switch {
 		case step.FieldName != nil:
@@ -28,7 +28,7 @@ func (p path) at(object any) any {
 			object = m[*step.FieldName]
 		default:
 			list, _ := object.([]any)
-			i := slices.IndexFunc(list, func(e any) bool { return isElement(step, e) })
+			i := slices.IndexFunc(list, func(e any) bool { return matchesElement(step, e) })
 			if i < 0 {
 				return nil
 			}
@@ -38,8 +38,8 @@ func (p path) at(object any) any {
 	return object
 }
 
-// isElement says whether a step of a path leads to an element of a list.
-func isElement(step fieldpath.PathElement, e any) bool {
+// matchesElement says whether a step of a path leads to an element of a list.
+func matchesElement(step fieldpath.PathElement, e any) bool {
 	if step.Value != nil {
 		return value.Equals(*step.Value, value.NewValueInterface(e))
 	}
@@ -56,55 +56,55 @@ func isElement(step fieldpath.PathElement, e any) bool {
 	return true
 }
 
-// replace puts another value into the field, or takes it away.
-func (p path) replace(object map[string]any, with any) {
-	parent, last := path{p.Path[:len(p.Path)-1]}, p.Path[len(p.Path)-1]
+// set puts another value into the field, or takes it away.
+func (p fieldPath) set(object map[string]any, newValue any) {
+	parent, last := fieldPath{p.Path[:len(p.Path)-1]}, p.Path[len(p.Path)-1]
 	if last.FieldName != nil {
-		holder, ok := parent.at(object).(map[string]any)
+		holder, ok := parent.valueIn(object).(map[string]any)
 		switch {
 		case !ok:
-		case with == nil:
+		case newValue == nil:
 			delete(holder, *last.FieldName)
 		default:
-			holder[*last.FieldName] = with
+			holder[*last.FieldName] = newValue
 		}
 		return
 	}
-	list, _ := parent.at(object).([]any)
-	parent.replace(object, slices.DeleteFunc(slices.Clone(list), func(e any) bool { return isElement(last, e) }))
+	list, _ := parent.valueIn(object).([]any)
+	parent.set(object, slices.DeleteFunc(slices.Clone(list), func(e any) bool { return matchesElement(last, e) }))
 }
 
 // drift is one change by hand.
 type drift struct {
-	path
-	to  any  // nil takes it away
-	key bool // it is what tells elements of a list apart
+	fieldPath
+	value     any  // nil takes it away
+	isListKey bool // it is what tells elements of a list apart
 }
 
 func (d drift) String() string {
-	words := d.Path.String()
-	if strings.Contains(words, "uid=") { // differs from run to run
-		before, rest, _ := strings.Cut(words, "[uid=")
+	text := d.Path.String()
+	if strings.Contains(text, "uid=") { // differs from run to run
+		before, rest, _ := strings.Cut(text, "[uid=")
 		_, after, _ := strings.Cut(rest, "]")
-		words = before + "[ours]" + after
+		text = before + "[ours]" + after
 	}
-	if d.to == nil {
-		return "remove " + words
+	if d.value == nil {
+		return "remove " + text
 	}
-	return fmt.Sprintf("set %s to %v", words, d.to)
+	return fmt.Sprintf("set %s to %v", text, d.value)
 }
 
-func (d drift) do(object map[string]any) { d.replace(object, d.to) }
+func (d drift) apply(object map[string]any) { d.set(object, d.value) }
 
-// drifts are all changes of fields that the books of an object say are ours.
-func drifts(obj *unstructured.Unstructured) []drift {
+// fieldDrifts are all changes of fields that the books of an object say are ours.
+func fieldDrifts(obj *unstructured.Unstructured) []drift {
 	var all []drift
-	for _, page := range obj.GetManagedFields() {
-		if page.Manager != appsapi.FieldManager || page.Subresource != "" {
+	for _, entry := range obj.GetManagedFields() {
+		if entry.Manager != appsapi.FieldManager || entry.Subresource != "" {
 			continue
 		}
 		set := &fieldpath.Set{}
-		if err := set.FromJSON(page.FieldsV1.GetRawReader()); err != nil {
+		if err := set.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
 			panic(err)
 		}
 		leaves := set.Leaves()
@@ -112,18 +112,18 @@ func drifts(obj *unstructured.Unstructured) []drift {
 			// What has fields of its own is changed by them, and not as a whole: others may have
 			// something in it.
 			if leaves.Has(p) || p[len(p)-1].FieldName == nil {
-				all = append(all, driftsOf(path{p.Copy()}, obj)...)
+				all = append(all, driftsOfField(fieldPath{p.Copy()}, obj)...)
 			}
 		})
 	}
 	return all
 }
 
-func driftsOf(p path, obj *unstructured.Unstructured) []drift {
+func driftsOfField(p fieldPath, obj *unstructured.Unstructured) []drift {
 	last := p.Path[len(p.Path)-1]
-	is := p.at(obj.Object)
-	out := []drift{{path: p}}
-	if last.FieldName == nil || is == nil {
+	current := p.valueIn(obj.Object)
+	out := []drift{{fieldPath: p}}
+	if last.FieldName == nil || current == nil {
 		return out // of an element of a list, only that it is there
 	}
 	key := false
@@ -136,27 +136,27 @@ func driftsOf(p path, obj *unstructured.Unstructured) []drift {
 	if p.String() == ".revision" {
 		return nil // nobody else knows it: any number that is the highest is right
 	}
-	if to := another(p.String(), is); to != nil {
-		out = append(out, drift{path: p, to: to, key: key})
+	if to := otherValue(p.String(), current); to != nil {
+		out = append(out, drift{fieldPath: p, value: to, isListKey: key})
 	}
 	return out
 }
 
-// legal is what somebody could set a field to, where "the same with -x" is not legal.
-var legal = map[string]any{
+// legalValues is what somebody could set a field to, where "the same with -x" is not legal.
+var legalValues = map[string]any{
 	".apiVersion": "v9", ".fieldPath": "metadata.name", ".cpu": "20m", ".memory": "256Mi", ".maxSurge": "30%", ".topologyKey": "example.com/rack",
 	".imagePullPolicy": "IfNotPresent", ".terminationMessagePolicy": "File", ".sessionAffinity": "None", ".schedule": "0 4 1 1 *",
 	".spec.type": "NodePort", ".seccompProfile.type": "Unconfined", ".concurrencyPolicy": "Allow", ".protocol": "UDP", ".restartPolicy": "OnFailure",
 }
 
-// another is another value for a field.
-func another(name string, is any) any {
-	for suffix, to := range legal {
+// otherValue is another value for a field.
+func otherValue(name string, current any) any {
+	for suffix, to := range legalValues {
 		if strings.HasSuffix(name, suffix) {
 			return to
 		}
 	}
-	switch v := is.(type) {
+	switch v := current.(type) {
 	case bool:
 		return !v
 	case int64:
@@ -173,26 +173,26 @@ func another(name string, is any) any {
 	return nil
 }
 
-// same says whether a field is what it was; of an element of a list, that it has the fields
+// sameValue says whether a field is what it was; of an element of a list, that it has the fields
 // it had: the API server gives a port that comes back another number on the nodes.
-func same(is, was any) bool {
-	w, ok := was.(map[string]any)
-	i, also := is.(map[string]any)
-	if !ok || !also {
-		return fmt.Sprint(is) == fmt.Sprint(was)
+func sameValue(current, previous any) bool {
+	w, ok := previous.(map[string]any)
+	i, isMap := current.(map[string]any)
+	if !ok || !isMap {
+		return fmt.Sprint(current) == fmt.Sprint(previous)
 	}
 	for k, v := range w {
-		if k != "nodePort" && !same(i[k], v) {
+		if k != "nodePort" && !sameValue(i[k], v) {
 			return false
 		}
 	}
 	return len(w) > 0 || len(i) == 0
 }
 
-// addForeign adds what others add.
-func (d *drifter) addForeign() {
+// addForeignFields adds what others add.
+func (d *driftTarget) addForeignFields() {
 	for {
-		obj, err := d.get()
+		obj, err := d.current()
 		d.Expect(err).NotTo(HaveOccurred())
 		labels, annotations := obj.GetLabels(), obj.GetAnnotations()
 		if annotations == nil {
@@ -202,7 +202,7 @@ func (d *drifter) addForeign() {
 		obj.SetLabels(labels)
 		obj.SetAnnotations(annotations)
 		obj.SetFinalizers(append(obj.GetFinalizers(), foreignKey))
-		if pods := podsOf(obj); pods != nil {
+		if pods := containersPath(obj); pods != nil {
 			containers, _, _ := unstructured.NestedSlice(obj.Object, pods...)
 			containers = append([]any{map[string]any{"name": "theirs", "image": "theirs/sidecar:1"}}, containers...)
 			d.Expect(unstructured.SetNestedSlice(obj.Object, containers, pods...)).To(Succeed())
@@ -213,8 +213,8 @@ func (d *drifter) addForeign() {
 	}
 }
 
-// podsOf leads to the containers of an object's pods, where they can be changed.
-func podsOf(obj *unstructured.Unstructured) []string {
+// podsOfStack leads to the containers of an object's pods, where they can be changed.
+func containersPath(obj *unstructured.Unstructured) []string {
 	switch obj.GetKind() {
 	case "Deployment":
 		return []string{"spec", "template", "spec", "containers"}
@@ -224,19 +224,19 @@ func podsOf(obj *unstructured.Unstructured) []string {
 	return nil
 }
 
-// keepsForeign looks at what became of it before the object was deleted: see delete.
-func (d *drifter) keepsForeign() {
-	if d.kept == nil {
-		d.wrong = append(d.wrong, role(d.object)+": never came to its end")
+// checkForeignFields looks at what became of it before the object was deleted: see delete.
+func (d *driftTarget) checkForeignFields() {
+	if d.beforeDelete == nil {
+		d.failures = append(d.failures, kindAndComponent(d.object)+": never came to its end")
 		return
 	}
-	obj := d.kept
+	obj := d.beforeDelete
 	ok := obj.GetLabels()[foreignKey] == "kept" && obj.GetAnnotations()[foreignKey] == "kept" && slices.Contains(obj.GetFinalizers(), foreignKey)
-	if pods := podsOf(obj); pods != nil {
+	if pods := containersPath(obj); pods != nil {
 		containers, _, _ := unstructured.NestedSlice(obj.Object, pods...)
 		ok = ok && slices.ContainsFunc(containers, func(c any) bool { return c.(map[string]any)["name"] == "theirs" })
 	}
 	if !ok {
-		d.wrong = append(d.wrong, role(d.object)+": what others added is gone")
+		d.failures = append(d.failures, kindAndComponent(d.object)+": what others added is gone")
 	}
 }

@@ -22,19 +22,19 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-func init() { together["13 drift of a stack"] = driftOfStack }
+func init() { parallelTests["13 drift of a stack"] = stackDrift }
 
 const (
-	// repairedWithin is how soon drift is repaired.
-	repairedWithin = 5 * time.Second
-	// driftPace is how often an object drifts: a little less often than it is repaired when
+	// repairTimeout is how soon drift is repaired.
+	repairTimeout = 5 * time.Second
+	// driftInterval is how often an object drifts: a little less often than it is repaired when
 	// somebody keeps changing it.
-	driftPace = 1100 * time.Millisecond
+	driftInterval = 1100 * time.Millisecond
 )
 
-// drifting has every kind of child, and edges of every kind between them. It runs no pods
+// driftSpec has every kind of child, and edges of every kind between them. It runs no pods
 // but that of its job: nobody waits for a service of none.
-const drifting = `
+const driftSpec = `
 components:
 - name: web
   bindings: [{component: api}]
@@ -51,109 +51,109 @@ components:
 - {name: nightly, dependsOn: [api], job: {image: "shop/nightly:1", schedule: "0 3 1 1 *", env: [{name: MODE, value: night}]}}
 `
 
-// role is what an object is in its stack, whatever the stack is called.
-func role(o *unstructured.Unstructured) string {
+// kindAndComponent is what an object is in its stack, whatever the stack is called.
+func kindAndComponent(o *unstructured.Unstructured) string {
 	return strings.TrimSpace(o.GetKind() + " " + o.GetLabels()[appsapi.LabelComponent])
 }
 
-// driftOfStack changes and takes away every field that the books say is ours, in every object
+// stackDrift changes and takes away every field that the books say is ours, in every object
 // of a stack, and then the objects: each is repaired by one write, and what others added
 // stays. The fields are shared out among stacks, because an object is repaired once a second.
-func driftOfStack(w *world, row *report.Row) {
-	heart, stacks := w.feelPulse(), []string{"s0", "s1"}
-	if long {
+func stackDrift(w *world, row *report.Row) {
+	latency, stacks := w.startLatencyProbe(), []string{"s0", "s1"}
+	if longRun {
 		stacks = append(stacks, "s2", "s3")
 	}
 	for _, name := range stacks {
-		w.create(name, drifting)
+		w.createStack(name, driftSpec)
 	}
 	for _, name := range stacks {
-		w.becomesReady(name)
-		w.FallsSilent(name)
+		w.waitReady(name)
+		w.WaitIdle(name)
 	}
-	var all []*drifter
+	var targets []*driftTarget
 	generated := 0
 	for i, name := range stacks {
 		for _, obj := range w.children(name) {
-			d := &drifter{world: w, object: obj}
-			for j, drift := range drifts(obj) {
+			d := &driftTarget{world: w, object: obj}
+			for j, drift := range fieldDrifts(obj) {
 				if generated++; j%len(stacks) == i {
 					d.drifts = append(d.drifts, drift)
 				}
 			}
-			all = append(all, d)
+			targets = append(targets, d)
 		}
 	}
-	if !long { // a sample of each object
-		for i, d := range all {
-			d.drifts = sample(d.drifts, 8, i)
+	if !longRun { // a sample of each object
+		for i, d := range targets {
+			d.drifts = takeSample(d.drifts, 8, i)
 		}
 	}
-	from, err := w.Log.Mark(w.Context(), w.Plane.Config)
+	from, err := w.AuditLog.Mark(w.Context(), w.Plane.Config)
 	w.Expect(err).NotTo(HaveOccurred())
 	var group sync.WaitGroup
-	for _, d := range all {
-		group.Go(d.play)
+	for _, d := range targets {
+		group.Go(d.applyDrifts)
 	}
 	group.Wait()
-	w.deletes(stacks, all)
-	requests, err := w.Log.Since(w.Context(), w.Plane.Config, from)
+	w.deleteObjects(stacks, targets)
+	requests, err := w.AuditLog.Since(w.Context(), w.Plane.Config, from)
 	w.Expect(err).NotTo(HaveOccurred())
 	row.Generated = generated / len(stacks)
-	judgeDrifts(w, row, all, requests.In(w.NS), heart.grace())
+	checkDrifts(w, row, targets, requests.In(w.NS), latency.grace())
 }
 
-// deletes takes the objects away, one after the other: what waits for one that is not there
+// deleteObjects takes the objects away, one after the other: what waits for one that is not there
 // would not be made again at once.
-func (w *world) deletes(stacks []string, all []*drifter) {
-	byRole := map[string][]*drifter{}
-	for _, d := range all {
-		byRole[role(d.object)] = append(byRole[role(d.object)], d)
+func (w *world) deleteObjects(stacks []string, targets []*driftTarget) {
+	byRole := map[string][]*driftTarget{}
+	for _, d := range targets {
+		byRole[kindAndComponent(d.object)] = append(byRole[kindAndComponent(d.object)], d)
 	}
 	for _, name := range slices.Sorted(maps.Keys(byRole)) {
 		for _, stack := range stacks {
-			w.becomesReady(stack)
+			w.waitReady(stack)
 		}
 		var group sync.WaitGroup
 		for _, d := range byRole[name] {
-			group.Go(d.delete)
+			group.Go(d.deleteObject)
 		}
 		group.Wait()
 	}
 	for _, stack := range stacks {
-		w.becomesReady(stack)
-		w.FallsSilent(stack)
+		w.waitReady(stack)
+		w.WaitIdle(stack)
 	}
 }
 
-// judgeDrifts adds up what every object went through.
-func judgeDrifts(w *world, row *report.Row, all []*drifter, requests audit.Events, grace time.Duration) {
+// checkDrifts adds up what every object went through.
+func checkDrifts(w *world, row *report.Row, targets []*driftTarget, requests audit.Events, grace time.Duration) {
 	var waits []time.Duration
-	writes, refused := 0, map[string]bool{}
-	for _, d := range all {
-		row.Run += d.made
-		for _, r := range d.refused {
-			refused[r] = true
+	writes, rejected := 0, map[string]bool{}
+	for _, d := range targets {
+		row.Run += d.changesMade
+		for _, r := range d.rejected {
+			rejected[r] = true
 		}
-		took, ours := d.repairs(requests)
-		waits, writes = append(waits, took...), writes+ours
-		if ours > d.made+d.renamed {
-			d.wrong = append(d.wrong, fmt.Sprintf("%s: %d changes cost %d writes", role(d.object), d.made, ours))
+		delays, operatorWrites := d.repairDelays(requests)
+		waits, writes = append(waits, delays...), writes+operatorWrites
+		if operatorWrites > d.changesMade+d.extraWrites {
+			d.failures = append(d.failures, fmt.Sprintf("%s: %d changes cost %d writes", kindAndComponent(d.object), d.changesMade, operatorWrites))
 		}
-		d.keepsForeign()
-		row.Failures = append(row.Failures, d.wrong...)
+		d.checkForeignFields()
+		row.Failures = append(row.Failures, d.failures...)
 	}
 	row.Failed = len(row.Failures)
-	w.Logf("what nobody can change:\n%s", strings.Join(slices.Sorted(maps.Keys(refused)), "\n"))
+	w.Logf("what nobody can change:\n%s", strings.Join(slices.Sorted(maps.Keys(rejected)), "\n"))
 	w.Expect(row.Failures).To(BeEmpty())
-	w.Expect(longest(waits)).To(BeNumerically("<", (repairedWithin + grace).Seconds()))
+	w.Expect(longestSeconds(waits)).To(BeNumerically("<", (repairTimeout + grace).Seconds()))
 	slices.Sort(waits)
-	row.Seen = fmt.Sprintf("%d changes of fields and objects by hand, all repaired: half of them within %.2f s, all within %.2f s, by %d writes; "+
-		"%d more the API server refuses or undoes; what others added stayed", row.Run, waits[len(waits)/2].Seconds(), longest(waits), writes, len(refused))
+	row.Measured = fmt.Sprintf("%d changes of fields and objects by hand, all repaired: half of them within %.2f s, all within %.2f s, by %d writes; "+
+		"%d more the API server refuses or undoes; what others added stayed", row.Run, waits[len(waits)/2].Seconds(), longestSeconds(waits), writes, len(rejected))
 }
 
-// sample takes some of all, not always the same.
-func sample[T any](all []T, n, offset int) []T {
+// takeSample takes some of all, not always the same.
+func takeSample[T any](all []T, n, offset int) []T {
 	if len(all) <= n {
 		return all
 	}
@@ -182,132 +182,132 @@ func (w *world) children(name string) []*unstructured.Unstructured {
 	return out
 }
 
-// drifter is an object and what is done to it.
-type drifter struct {
+// driftTarget is an object and what is done to it.
+type driftTarget struct {
 	*world
-	object  *unstructured.Unstructured
-	drifts  []drift
-	made    int
-	renamed int // changes that cost a write more, as one of a key does: it makes another element
-	refused []string
-	wrong   []string
-	kept    *unstructured.Unstructured // as it was before it was deleted
+	object       *unstructured.Unstructured
+	drifts       []drift
+	changesMade  int
+	extraWrites  int // changes that cost a write more, as one of a key does: it makes another element
+	rejected     []string
+	failures     []string
+	beforeDelete *unstructured.Unstructured // as it was before it was deleted
 }
 
-// play makes all changes, one after the other.
-func (d *drifter) play() {
-	d.addForeign()
-	limit := rate.NewLimiter(rate.Every(driftPace), 4)
+// applyDrifts makes all changes, one after the other.
+func (d *driftTarget) applyDrifts() {
+	d.addForeignFields()
+	limit := rate.NewLimiter(rate.Every(driftInterval), 4)
 	for _, drift := range d.drifts {
 		if err := limit.Wait(d.Context()); err != nil {
 			return
 		}
-		d.make(drift)
+		d.applyDrift(drift)
 	}
 }
 
-func (d *drifter) get() (*unstructured.Unstructured, error) {
+func (d *driftTarget) current() (*unstructured.Unstructured, error) {
 	now := d.object.DeepCopy()
 	return now, d.Get(d.Context(), client.ObjectKeyFromObject(now), now)
 }
 
-// make makes one change and waits for its repair.
-func (d *drifter) make(drift drift) {
-	what := role(d.object) + ": " + drift.String()
+// applyDrift makes one change and waits for its repair.
+func (d *driftTarget) applyDrift(drift drift) {
+	description := kindAndComponent(d.object) + ": " + drift.String()
 	var before any
 	var obj *unstructured.Unstructured
 	for {
 		var err error
-		if obj, err = d.get(); err != nil {
-			d.wrong = append(d.wrong, fmt.Sprintf("%s: %v", what, err))
+		if obj, err = d.current(); err != nil {
+			d.failures = append(d.failures, fmt.Sprintf("%s: %v", description, err))
 			return
 		}
-		before = drift.at(obj.DeepCopy().Object)
-		drift.do(obj.Object)
+		before = drift.valueIn(obj.DeepCopy().Object)
+		drift.apply(obj.Object)
 		if err = d.Update(d.Context(), obj, client.FieldOwner("kubectl-edit")); apierrors.IsConflict(err) {
 			continue
 		}
-		if err != nil || same(drift.at(obj.Object), before) {
-			d.refused = append(d.refused, what)
+		if err != nil || sameValue(drift.valueIn(obj.Object), before) {
+			d.rejected = append(d.rejected, description)
 			return
 		}
 		break
 	}
-	d.made++
-	if drift.key {
-		d.renamed++
+	d.changesMade++
+	if drift.isListKey {
+		d.extraWrites++
 	}
-	ctx, cancel := context.WithTimeout(d.Context(), 2*repairedWithin)
+	ctx, cancel := context.WithTimeout(d.Context(), 2*repairTimeout)
 	defer cancel()
 	for {
-		now, err := d.get()
-		if err == nil && same(drift.at(now.Object), before) {
+		now, err := d.current()
+		if err == nil && sameValue(drift.valueIn(now.Object), before) {
 			return
 		}
 		select {
 		case <-ctx.Done():
-			d.wrong = append(d.wrong, fmt.Sprintf("%s: was %v, is %v (%v)", what, before, drift.at(now.Object), err))
+			d.failures = append(d.failures, fmt.Sprintf("%s: was %v, is %v (%v)", description, before, drift.valueIn(now.Object), err))
 			return
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// delete takes the whole object away. Our own foreign finalizer would keep it.
-func (d *drifter) delete() {
+// deleteObject takes the whole object away. Our own foreign finalizer would keep it.
+func (d *driftTarget) deleteObject() {
 	stripped := false
 	for !stripped {
-		obj, err := d.get()
+		obj, err := d.current()
 		if err != nil {
-			d.wrong = append(d.wrong, err.Error())
+			d.failures = append(d.failures, err.Error())
 			return
 		}
-		d.kept = obj.DeepCopy()
+		d.beforeDelete = obj.DeepCopy()
 		obj.SetFinalizers(nil)
 		err = d.Update(d.Context(), obj)
 		stripped = err == nil
 		if err != nil && !apierrors.IsConflict(err) {
-			d.wrong = append(d.wrong, err.Error())
+			d.failures = append(d.failures, err.Error())
 			return
 		}
 	}
 	uid := d.object.GetUID()
 	if err := d.Delete(d.Context(), d.object.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
-		d.wrong = append(d.wrong, err.Error())
+		d.failures = append(d.failures, err.Error())
 		return
 	}
-	d.made++
+	d.changesMade++
 	if d.object.GetKind() == "ControllerRevision" {
-		d.renamed++ // it is made, and marked as healthy
+		d.extraWrites++ // it is made, and marked as healthy
 	}
-	for deadline := time.Now().Add(2 * repairedWithin); ; time.Sleep(20 * time.Millisecond) {
-		now, err := d.get()
+	for deadline := time.Now().Add(2 * repairTimeout); ; time.Sleep(20 * time.Millisecond) {
+		now, err := d.current()
 		if err == nil && now.GetUID() != uid {
 			return
 		}
 		if time.Now().After(deadline) {
-			d.wrong = append(d.wrong, fmt.Sprintf("%s: deleted and not made again: %v", role(d.object), err))
+			d.failures = append(d.failures, fmt.Sprintf("%s: deleted and not made again: %v", kindAndComponent(d.object), err))
 			return
 		}
 	}
 }
 
-// repairs are how long each of our writes came after the last change by somebody else, by
+// repairDelays are how long each of our writes came after the last change by somebody else, by
 // the clock and in the order of the API server, and how many writes there were.
-func (d *drifter) repairs(requests audit.Events) (waits []time.Duration, ours int) {
+func (d *driftTarget) repairDelays(requests audit.Events) (delays []time.Duration, writes int) {
 	var changed time.Time
 	for _, e := range requests.Writes() {
 		switch {
 		case e.ObjectRef.Name != d.object.GetName() || e.ObjectRef.Subresource != "" || !e.Accepted(), !strings.HasPrefix(strings.ToLower(d.object.GetKind()), strings.TrimSuffix(e.ObjectRef.Resource, "s")):
 		case e.User.Username == operator.User:
-			ours++
+			writes++
 			if !changed.IsZero() {
-				waits = append(waits, e.Received.Sub(changed))
+				delays = append(delays, e.Received.Sub(changed))
 			}
 			changed = time.Time{}
 		case !strings.HasPrefix(e.User.Username, "system:"):
 			changed = e.StageTime
 		}
 	}
-	return waits, ours
+	return delays, writes
 }

@@ -22,34 +22,34 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
-	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-func TestMain(m *testing.M) { stage.Main(m) }
+func TestMain(m *testing.M) { harness.Main(m) }
 
-// long asks for the full figures: HOLDFAST_LONG=1 go test ./test/faults/environment.
-var long = os.Getenv("HOLDFAST_LONG") != ""
+// longRun asks for the full figures: HOLDFAST_LONG=1 go test ./test/faults/environment.
+var longRun = os.Getenv("HOLDFAST_LONG") != ""
 
-// lasts is how long something goes on: a sample, or all of it.
-func lasts(sample, all time.Duration) time.Duration {
-	if long {
-		return all
+// sampleOrFull is how long something goes on: a sample, or all of it.
+func sampleOrFull(sampleTime, fullTime time.Duration) time.Duration {
+	if longRun {
+		return fullTime
 	}
-	return sample
+	return sampleTime
 }
 
-// together are the tests that share the operator; alone are those that stop it, and so come
+// parallelTests are the tests that share the operator; alone are those that stop it, and so come
 // one after the other.
 var (
-	together = map[string]func(*world, *report.Row){}
-	alone    = []struct {
+	parallelTests = map[string]func(*world, *report.Row){}
+	serialTests   = []struct {
 		name string
 		test func(*world, *report.Row)
 	}{
-		{"14 ownership while nobody looks", ownershipWhileAway},
+		{"14 ownership while nobody looks", ownershipRestoredAfterRestart},
 		{"23 leader failover", failover},
 	}
 )
@@ -59,29 +59,29 @@ var behaviors = map[string]podsim.Behavior{
 	"never": podsim.NeverReady(),
 }
 
-// TestEnvironment plays everything on one control plane.
-func TestEnvironment(t *testing.T) {
-	s := stage.New(t, stage.ByTag(behaviors), operator.Options{Fast: true})
+// TestOperatorInHostileEnvironment plays everything on one control plane.
+func TestOperatorInHostileEnvironment(t *testing.T) {
+	s := harness.New(t, harness.BehaviorByTag(behaviors), operator.Options{NoRace: true})
 	t.Run("together", func(t *testing.T) {
-		for name, test := range together {
+		for name, test := range parallelTests {
 			t.Run(name, func(t *testing.T) {
-				if !long {
+				if !longRun {
 					t.Parallel() // for minutes at once they would measure each other
 				}
-				run(t, s, name, test)
+				runTest(t, s, name, test)
 			})
 		}
 	})
-	for _, a := range alone {
-		t.Run(a.name, func(t *testing.T) { run(t, s, a.name, a.test) })
+	for _, a := range serialTests {
+		t.Run(a.name, func(t *testing.T) { runTest(t, s, a.name, a.test) })
 	}
-	s.NeedsNoMore(t)
+	s.ExpectNoForbiddenRequests(t)
 	// An API server that has just started knows of nobody's rights for a moment.
-	t.Run("22 API server away", func(t *testing.T) { run(t, s, "22 API server away", outage) })
+	t.Run("22 API server away", func(t *testing.T) { runTest(t, s, "22 API server away", apiServerOutage) })
 }
 
-// run plays one test and writes down what it saw, also when it fails.
-func run(t *testing.T, s *stage.Stage, name string, test func(*world, *report.Row)) {
+// runTest plays one test and writes down what it saw, also when it fails.
+func runTest(t *testing.T, s *harness.Harness, name string, test func(*world, *report.Row)) {
 	start, row := time.Now(), &report.Row{Test: name}
 	t.Cleanup(func() {
 		if t.Skipped() {
@@ -91,49 +91,49 @@ func run(t *testing.T, s *stage.Stage, name string, test func(*world, *report.Ro
 			row.Failed = max(row.Failed, 1)
 		}
 		row.Generated = max(row.Generated, row.Run)
-		t.Logf("%s: %d of %d cases, %d failed: %s", name, row.Run, row.Generated, row.Failed, row.Seen)
-		report.Since(t, start, *row)
+		t.Logf("%s: %d of %d cases, %d failed: %s", name, row.Run, row.Generated, row.Failed, row.Measured)
+		report.WriteTimed(t, start, *row)
 	})
-	test(&world{s.World(t)}, row)
+	test(&world{s.NewWorld(t)}, row)
 }
 
 // world is what a test plays in: a namespace. Its applications are called as the test likes.
-type world struct{ *stage.World }
+type world struct{ *harness.World }
 
-func (w *world) meta(name string) metav1.ObjectMeta {
+func (w *world) objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: w.NS, Name: name}
 }
 
-// elsewhere is another namespace of the same test.
-func (w *world) elsewhere() *world { return &world{w.Stage.World(w.T)} }
+// inNewNamespace is another namespace of the same test.
+func (w *world) inNewNamespace() *world { return &world{w.Harness.NewWorld(w.T)} }
 
-// on is the same world for a part of the test.
-func (w *world) on(t *testing.T) *world { return &world{w.On(t)} }
+// forSubtest is the same world for a part of the test.
+func (w *world) forSubtest(t *testing.T) *world { return &world{w.ForTest(t)} }
 
-// create creates a stack.
-func (w *world) create(name, spec string) *appsapi.AppStack {
+// createStack creates a stack.
+func (w *world) createStack(name, spec string) *appsapi.AppStack {
 	w.Helper()
-	app := &appsapi.AppStack{ObjectMeta: w.meta(name)}
+	app := &appsapi.AppStack{ObjectMeta: w.objectMeta(name)}
 	w.Expect(yaml.UnmarshalStrict([]byte(spec), &app.Spec)).To(Succeed())
 	w.Expect(w.Create(w.Context(), app)).To(Succeed())
 	return app
 }
 
-func (w *world) stack(name string) *appsapi.AppStack {
-	return stage.Find(w.World, &appsapi.AppStack{ObjectMeta: w.meta(name)})
+func (w *world) getStack(name string) *appsapi.AppStack {
+	return harness.Find(w.World, &appsapi.AppStack{ObjectMeta: w.objectMeta(name)})
 }
 
-func (w *world) deployment(name string) *appsv1.Deployment {
-	return stage.Find(w.World, &appsv1.Deployment{ObjectMeta: w.meta(name)})
+func (w *world) getDeployment(name string) *appsv1.Deployment {
+	return harness.Find(w.World, &appsv1.Deployment{ObjectMeta: w.objectMeta(name)})
 }
 
-func (w *world) becomesReady(name string) {
+func (w *world) waitReady(name string) {
 	w.Helper()
-	w.BecomesReady(&appsapi.AppStack{ObjectMeta: w.meta(name)})
+	w.WaitReady(&appsapi.AppStack{ObjectMeta: w.objectMeta(name)})
 }
 
-// patch sends a merge patch, which nobody else's edit can get in the way of.
-func (w *world) patch(obj client.Object, body string, args ...any) {
+// mergePatch sends a merge patch, which nobody else's edit can get in the way of.
+func (w *world) mergePatch(obj client.Object, body string, args ...any) {
 	w.Helper()
 	w.Expect(w.Patch(w.Context(), obj, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, body, args...)))).To(Succeed())
 }
@@ -141,7 +141,7 @@ func (w *world) patch(obj client.Object, body string, args ...any) {
 // setImages changes the images of components, and returns the stack as it is then.
 func (w *world) setImages(name string, images map[string]string) *appsapi.AppStack {
 	w.Helper()
-	app := w.stack(name)
+	app := w.getStack(name)
 	var ops []string
 	for i, c := range app.Spec.Components {
 		kind := "service"
@@ -157,8 +157,8 @@ func (w *world) setImages(name string, images map[string]string) *appsapi.AppSta
 	return app
 }
 
-// list returns all objects of a kind in the namespace.
-func list[T client.Object](w *world, l client.ObjectList) []T {
+// listObjects returns all objects of a kind in the namespace.
+func listObjects[T client.Object](w *world, l client.ObjectList) []T {
 	w.Helper()
 	w.Expect(w.List(w.Context(), l, client.InNamespace(w.NS))).To(Succeed())
 	var out []T
@@ -169,11 +169,11 @@ func list[T client.Object](w *world, l client.ObjectList) []T {
 	return out
 }
 
-// pods are the UIDs of the pods that run, sorted. Those of jobs come and go by themselves.
-func (w *world) pods() []string {
+// runningPods are the UIDs of the pods that run, sorted. Those of jobs come and go by themselves.
+func (w *world) runningPods() []string {
 	w.Helper()
 	var uids []string
-	for _, pod := range list[*corev1.Pod](w, &corev1.PodList{}) {
+	for _, pod := range listObjects[*corev1.Pod](w, &corev1.PodList{}) {
 		if pod.Spec.RestartPolicy == corev1.RestartPolicyAlways && pod.DeletionTimestamp == nil {
 			uids = append(uids, pod.Name+" "+string(pod.UID))
 		}
@@ -182,15 +182,15 @@ func (w *world) pods() []string {
 	return uids
 }
 
-// restart brings the operator back after it was killed.
-func (w *world) restart() {
+// restartOperator brings the operator back after it was killed.
+func (w *world) restartOperator() {
 	w.Helper()
 	w.Expect(w.Operator.Start()).To(Succeed())
 	w.Expect(w.Operator.WaitReady(w.Context())).To(Succeed())
 }
 
-// longest returns the longest of some times, in seconds.
-func longest(all []time.Duration) float64 {
+// longestSeconds returns the longest of some times, in seconds.
+func longestSeconds(all []time.Duration) float64 {
 	if len(all) == 0 {
 		return 0
 	}

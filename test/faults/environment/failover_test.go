@@ -18,37 +18,37 @@ import (
 )
 
 const (
-	// afterKill is how soon a new leader acts when the old one was killed, and afterTerm when
+	// failoverAfterKill is how soon a new leader acts when the old one was killed, and failoverAfterTerm when
 	// it was asked to end.
-	afterKill = 20 * time.Second
-	afterTerm = 3 * time.Second
+	failoverAfterKill = 20 * time.Second
+	failoverAfterTerm = 3 * time.Second
 )
 
 // failover runs two operators of which one leads, and ends the one that does, again and again.
 func failover(w *world, row *report.Row) {
 	w.Expect(w.Operator.Stop(10 * time.Second)).To(Succeed())
-	heart, options := w.feelPulse(), operator.Options{LeaderElection: true, Fast: !long}
+	latency, options := w.startLatencyProbe(), operator.Options{LeaderElection: true, NoRace: !longRun}
 	leader, standby := operator.New(w.T, w.Plane, options), operator.New(w.T, w.Plane, options)
 	for _, op := range []*operator.Operator{leader, standby} {
 		w.Expect(op.Start()).To(Succeed())
 		w.Expect(op.WaitReady(w.Context())).To(Succeed())
-		w.Eventually(w.holder, "30s", "50ms").ShouldNot(BeEmpty())
+		w.Eventually(w.leaseHolder, "30s", "50ms").ShouldNot(BeEmpty())
 	}
-	w.acts("first", time.Now())
+	w.timeToFirstWrite("first", time.Now())
 	runs := 1
-	if long {
+	if longRun {
 		runs = 20
 	}
 	row.Generated = 40
-	var killed, asked []time.Duration
+	var killed, terminated []time.Duration
 	for i := range runs {
-		asked = append(asked, w.replaces(leader, fmt.Sprintf("term-%d", i), func() time.Time {
+		terminated = append(terminated, w.replaceLeader(leader, fmt.Sprintf("term-%d", i), func() time.Time {
 			at := time.Now()
 			w.Expect(leader.Stop(10 * time.Second)).To(Succeed())
 			return at
 		}))
 		leader, standby = standby, leader
-		killed = append(killed, w.replaces(leader, fmt.Sprintf("kill-%d", i), func() time.Time {
+		killed = append(killed, w.replaceLeader(leader, fmt.Sprintf("kill-%d", i), func() time.Time {
 			at := time.Now()
 			w.Expect(leader.Signal(syscall.SIGKILL)).To(Succeed())
 			<-leader.Exited()
@@ -56,30 +56,30 @@ func failover(w *world, row *report.Row) {
 		}))
 		leader, standby = standby, leader
 	}
-	row.Run = len(killed) + len(asked)
-	row.Seen = fmt.Sprintf("%d leaders were killed, a new one acted after %.1f s at most; %d were asked to end, a new one acted after %.1f s at most",
-		len(killed), longest(killed), len(asked), longest(asked))
-	w.Expect(longest(killed)).To(BeNumerically("<=", (afterKill + heart.grace()).Seconds()))
-	w.Expect(longest(asked)).To(BeNumerically("<=", (afterTerm + heart.grace()).Seconds()))
+	row.Run = len(killed) + len(terminated)
+	row.Measured = fmt.Sprintf("%d leaders were killed, a new one acted after %.1f s at most; %d were asked to end, a new one acted after %.1f s at most",
+		len(killed), longestSeconds(killed), len(terminated), longestSeconds(terminated))
+	w.Expect(longestSeconds(killed)).To(BeNumerically("<=", (failoverAfterKill + latency.grace()).Seconds()))
+	w.Expect(longestSeconds(terminated)).To(BeNumerically("<=", (failoverAfterTerm + latency.grace()).Seconds()))
 }
 
-// replaces ends the leader and gives the next one something to do. It returns how long that
+// replaceLeader ends the leader and gives the next one something to do. It returns how long that
 // took from the moment on at which the end began, by the clock of the API server. The one
 // that ended comes back as the standby.
-func (w *world) replaces(leader *operator.Operator, name string, end func() time.Time) time.Duration {
+func (w *world) replaceLeader(leader *operator.Operator, name string, end func() time.Time) time.Duration {
 	w.Helper()
-	took := w.acts(name, end())
+	took := w.timeToFirstWrite(name, end())
 	w.Expect(leader.Start()).To(Succeed())
 	w.Expect(leader.WaitReady(w.Context())).To(Succeed())
 	return took
 }
 
-// acts creates an application and waits until the operator has written for it.
-func (w *world) acts(name string, since time.Time) time.Duration {
+// timeToFirstWrite creates an application and waits until the operator has written for it.
+func (w *world) timeToFirstWrite(name string, since time.Time) time.Duration {
 	w.Helper()
 	var first time.Time
-	calls := w.Calls(func() {
-		app := &appsapi.AppService{ObjectMeta: w.meta(name)}
+	calls := w.OperatorRequests(func() {
+		app := &appsapi.AppService{ObjectMeta: w.objectMeta(name)}
 		app.Spec.Image = "shop/web:1"
 		w.Expect(w.Create(w.Context(), app)).To(Succeed())
 		w.Eventually(func() error {
@@ -94,8 +94,8 @@ func (w *world) acts(name string, since time.Time) time.Duration {
 	return first.Sub(since)
 }
 
-// holder is who holds the Lease.
-func (w *world) holder() string {
+// leaseHolder is who holds the Lease.
+func (w *world) leaseHolder() string {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: "holdfast-operator"}}
 	if w.Get(w.Context(), client.ObjectKeyFromObject(lease), lease) != nil || lease.Spec.HolderIdentity == nil {
 		return ""

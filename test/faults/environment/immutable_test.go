@@ -18,74 +18,74 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
-	"github.com/holdfast-dev/holdfast/internal/testutil/stage"
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-func init() { together["16 immutable fields"] = immutable }
+func init() { parallelTests["16 immutable fields"] = immutableFields }
 
-// fixedStack has a Service and a StatefulSet, whose fields often cannot change.
-const fixedStack = `
+// immutableSpec has a Service and a StatefulSet, whose fields often cannot change.
+const immutableSpec = `
 components:
 - {name: db, stateful: {image: "shop/db:1", ports: [{port: 3306}], storage: [{name: data, mountPath: /data, size: 1Gi, className: standard}]}}
 - {name: web, service: {image: "shop/web:1", ports: [{port: 80}]}}
 `
 
-// attempt is a change of what Kubernetes does not let change, or only some of it.
-type attempt struct {
+// immutableCase is a change of what Kubernetes does not let change, or only some of it.
+type immutableCase struct {
 	// edit changes the spec; hand makes everything be made anew, or by others.
-	edit func(*appsapi.AppStackSpec)
-	hand func(*world, string)
-	// denied is what the API server says to the user at once.
-	denied string
-	// says is how the condition begins, and what it has in it; back undoes it.
-	says []string
-	back func(*appsapi.AppStackSpec)
+	edit         func(*appsapi.AppStackSpec)
+	manualChange func(*world, string)
+	// wantRejection is what the API server says to the user at once.
+	wantRejection string
+	// wantReady is how the condition begins, and what it has in it; back undoes it.
+	wantReady []string
+	undo      func(*appsapi.AppStackSpec)
 }
 
-func serviceType(to appsapi.ServiceType) func(*appsapi.AppStackSpec) {
+func setServiceType(to appsapi.ServiceType) func(*appsapi.AppStackSpec) {
 	return func(s *appsapi.AppStackSpec) { s.Components[1].Service.Service.Type = to }
 }
 
-func storage(change func(*appsapi.StatefulComponent)) func(*appsapi.AppStackSpec) {
+func editStateful(change func(*appsapi.StatefulComponent)) func(*appsapi.AppStackSpec) {
 	return func(s *appsapi.AppStackSpec) { change(s.Components[0].Stateful) }
 }
 
-const fine = "True/Reconciled"
+const reconciled = "True/Reconciled"
 
-var attempts = map[string]attempt{
-	"nodeport":     {edit: serviceType(appsapi.ServiceNodePort), says: []string{fine}},
-	"loadbalancer": {edit: serviceType(appsapi.ServiceLoadBalancer), says: []string{fine}},
-	"headless":     {edit: serviceType(appsapi.ServiceHeadless), denied: "cannot become Headless"},
-	"class": {edit: storage(func(c *appsapi.StatefulComponent) { c.Storage[0].ClassName = new(volsim.Full) }),
-		says: []string{"False/StorageRefused", "cannot move to"}, back: storage(func(c *appsapi.StatefulComponent) { c.Storage[0].ClassName = new(volsim.Standard) })},
-	"accessmode": {edit: storage(func(c *appsapi.StatefulComponent) { c.Storage[0].AccessMode = corev1.ReadWriteMany }),
-		says: []string{"False/StorageRefused", "which cannot change"}, back: storage(func(c *appsapi.StatefulComponent) { c.Storage[0].AccessMode = "" })},
-	"volumes": {edit: storage(func(c *appsapi.StatefulComponent) {
+var immutableCases = map[string]immutableCase{
+	"nodeport":     {edit: setServiceType(appsapi.ServiceNodePort), wantReady: []string{reconciled}},
+	"loadbalancer": {edit: setServiceType(appsapi.ServiceLoadBalancer), wantReady: []string{reconciled}},
+	"headless":     {edit: setServiceType(appsapi.ServiceHeadless), wantRejection: "cannot become Headless"},
+	"class": {edit: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].ClassName = new(volsim.Full) }),
+		wantReady: []string{"False/StorageRefused", "cannot move to"}, undo: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].ClassName = new(volsim.Standard) })},
+	"accessmode": {edit: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].AccessMode = corev1.ReadWriteMany }),
+		wantReady: []string{"False/StorageRefused", "which cannot change"}, undo: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].AccessMode = "" })},
+	"volumes": {edit: editStateful(func(c *appsapi.StatefulComponent) {
 		c.Storage = append(c.Storage, appsapi.StorageSpec{Name: "logs", MountPath: "/logs", Size: resource.MustParse("1Gi")})
-	}), says: []string{"False/StorageRefused", "none can be added or removed"}, back: storage(func(c *appsapi.StatefulComponent) { c.Storage = c.Storage[:1] })},
-	"templates": {edit: storage(func(c *appsapi.StatefulComponent) { c.Storage[0].Size = resource.MustParse("2Gi") }), says: []string{fine}},
-	"clusterip": {hand: func(w *world, name string) {
-		replace(w, &corev1.Service{ObjectMeta: w.meta(name + "-web")}, func(s *corev1.Service) {
+	}), wantReady: []string{"False/StorageRefused", "none can be added or removed"}, undo: editStateful(func(c *appsapi.StatefulComponent) { c.Storage = c.Storage[:1] })},
+	"templates": {edit: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].Size = resource.MustParse("2Gi") }), wantReady: []string{reconciled}},
+	"clusterip": {manualChange: func(w *world, name string) {
+		recreateForAdoption(w, &corev1.Service{ObjectMeta: w.objectMeta(name + "-web")}, func(s *corev1.Service) {
 			s.Spec.ClusterIP, s.Spec.ClusterIPs = corev1.ClusterIPNone, nil
 		})
-	}, says: []string{"False/", "its spec.clusterIP cannot change"}},
-	"selector": handedOver("its spec.selector is not", func(s *appsv1.StatefulSetSpec) {
+	}, wantReady: []string{"False/", "its spec.clusterIP cannot change"}},
+	"selector": adoptedStatefulSet("its spec.selector is not", func(s *appsv1.StatefulSetSpec) {
 		s.Selector.MatchLabels["their"], s.Template.Labels["their"] = "label", "label"
 	}),
-	"servicename": handedOver("its spec.serviceName is not", func(s *appsv1.StatefulSetSpec) { s.ServiceName = "theirs" }),
+	"servicename": adoptedStatefulSet("its spec.serviceName is not", func(s *appsv1.StatefulSetSpec) { s.ServiceName = "theirs" }),
 }
 
-// handedOver is a set that its owner has made otherwise and then given away.
-func handedOver(says string, change func(*appsv1.StatefulSetSpec)) attempt {
-	return attempt{says: []string{"False/", says}, hand: func(w *world, name string) {
-		replace(w, &appsv1.StatefulSet{ObjectMeta: w.meta(name + "-db")}, func(s *appsv1.StatefulSet) { change(&s.Spec) })
+// adoptedStatefulSet is a set that its owner has made otherwise and then given away.
+func adoptedStatefulSet(message string, change func(*appsv1.StatefulSetSpec)) immutableCase {
+	return immutableCase{wantReady: []string{"False/", message}, manualChange: func(w *world, name string) {
+		recreateForAdoption(w, &appsv1.StatefulSet{ObjectMeta: w.objectMeta(name + "-db")}, func(s *appsv1.StatefulSet) { change(&s.Spec) })
 	}}
 }
 
-// replace makes something of ours anew, as somebody else would who hands it over.
-func replace[T client.Object](w *world, obj T, change func(T)) {
+// recreateForAdoption makes something of ours anew, as somebody else would who hands it over.
+func recreateForAdoption[T client.Object](w *world, obj T, change func(T)) {
 	w.Helper()
 	w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed())
 	change(obj)
@@ -103,82 +103,84 @@ func replace[T client.Object](w *world, obj T, change func(T)) {
 	}, "30s", "1ms").Should(Succeed())
 }
 
-// immutable tries to change what cannot change: each time it is done in the way that is
+// immutableFields tries to change what cannot change: each time it is done in the way that is
 // planned for it, or refused with a reason, nobody tries for ever, and what was allocated
 // stays.
-func immutable(w *world, row *report.Row) {
-	names := slices.Sorted(maps.Keys(attempts))
+func immutableFields(w *world, row *report.Row) {
+	names := slices.Sorted(maps.Keys(immutableCases))
 	row.Generated = len(names)
-	most := 0
+	maxWrites := 0
 	for _, name := range names {
-		w.create(name, fixedStack)
+		w.createStack(name, immutableSpec)
 	}
 	for _, name := range names {
-		w.becomesReady(name)
-		w.FallsSilent(name)
+		w.waitReady(name)
+		w.WaitIdle(name)
 	}
 	for _, name := range names {
-		if !w.Run(name, func(t *testing.T) { most = max(most, w.on(t).attempt(name, attempts[name])) }) {
+		if !w.Run(name, func(t *testing.T) {
+			maxWrites = max(maxWrites, w.forSubtest(t).tryImmutableChange(name, immutableCases[name]))
+		}) {
 			row.Failed++
 		}
 		row.Run++
 	}
-	row.Seen = fmt.Sprintf("%d changes of what cannot change: done as planned or refused with a reason; at most %d writes to a child in %s; every address and port that was allocated stayed",
-		row.Run, most, calm)
+	row.Measured = fmt.Sprintf("%d changes of what cannot change: done as planned or refused with a reason; at most %d writes to a child in %s; every address and port that was allocated stayed",
+		row.Run, maxWrites, observationPeriod)
 }
 
-// calm is how long somebody is listened to who was refused.
-var calm = lasts(time.Second, 5*time.Second)
+// observationPeriod is how long somebody is listened to who was refused.
+var observationPeriod = sampleOrFull(time.Second, 5*time.Second)
 
-// attempt plays one, and returns how many writes to children were sent once all was said.
-func (w *world) attempt(name string, a attempt) int {
-	before := w.allocated(name)
-	if a.hand != nil {
-		a.hand(w, name)
+// tryImmutableChange plays one, and returns how many writes to children were sent once all was said.
+func (w *world) tryImmutableChange(name string, a immutableCase) int {
+	before := w.allocations(name)
+	if a.manualChange != nil {
+		a.manualChange(w, name)
 	}
 	if a.edit != nil {
-		err := w.change(name, a.edit)
-		if a.denied != "" {
-			w.Expect(err).To(MatchError(ContainSubstring(a.denied)))
-			w.Expect(w.allocated(name)).To(Equal(before))
+		err := w.editStack(name, a.edit)
+		if a.wantRejection != "" {
+			w.Expect(err).To(MatchError(ContainSubstring(a.wantRejection)))
+			w.Expect(w.allocations(name)).To(Equal(before))
 			return 0
 		}
 		w.Expect(err).NotTo(HaveOccurred())
 	}
-	w.balances(name)
-	app := &appsapi.AppStack{ObjectMeta: w.meta(name)}
-	for _, text := range a.says {
+	w.provisionLoadBalancer(name)
+	app := &appsapi.AppStack{ObjectMeta: w.objectMeta(name)}
+	for _, text := range a.wantReady {
 		w.Eventually(func() string { return w.Condition(app, "Ready") }, "40s").Should(ContainSubstring(text))
 	}
-	w.FallsSilent(name)
-	calls := w.Calls(func() { time.Sleep(calm) }).Writes().Where(func(e *audit.Event) bool {
+	w.WaitIdle(name)
+	calls := w.OperatorRequests(func() { time.Sleep(observationPeriod) }).Writes().Where(func(e *audit.Event) bool {
 		return strings.HasPrefix(e.ObjectRef.Name, name) && e.ObjectRef.Resource != "appstacks" && e.ObjectRef.Resource != "events"
 	})
 	w.Expect(len(calls)).To(BeNumerically("<=", 3), "%s", calls.Count())
-	if a.back != nil {
-		w.Expect(w.change(name, a.back)).To(Succeed())
-		w.becomesReady(name)
+	if a.undo != nil {
+		w.Expect(w.editStack(name, a.undo)).To(Succeed())
+		w.waitReady(name)
 	}
-	if a.hand == nil {
-		w.keeps(name, before)
+	if a.manualChange == nil {
+		w.expectAllocationsKept(name, before)
 	}
 	return len(calls)
 }
 
-func (w *world) change(name string, edit func(*appsapi.AppStackSpec)) error {
-	app := w.stack(name)
+func (w *world) editStack(name string, edit func(*appsapi.AppStackSpec)) error {
+	app := w.getStack(name)
 	before := app.DeepCopy()
 	edit(&app.Spec)
 	return w.Patch(w.Context(), app, client.MergeFrom(before))
 }
 
-// balances plays the load balancer of a Service that is to have one.
-func (w *world) balances(name string) {
+// provisionLoadBalancer plays the load balancer of a Service that is to have one.
+func (w *world) provisionLoadBalancer(name string) {
 	w.Helper()
-	if w.stack(name).Spec.Components[1].Service.Service.Type != appsapi.ServiceLoadBalancer {
+	if w.getStack(name).Spec.Components[1].Service.Service.Type != appsapi.ServiceLoadBalancer {
 		return
 	}
-	service := &corev1.Service{ObjectMeta: w.meta(name + "-web")}
+	service := &corev1.Service{ObjectMeta: w.objectMeta(name + "-web")}
 	w.Eventually(func() error {
 		if err := w.Get(w.Context(), client.ObjectKeyFromObject(service), service); err != nil {
 			return err
@@ -191,11 +193,11 @@ func (w *world) balances(name string) {
 	}, "30s").Should(Succeed())
 }
 
-// allocated is what Kubernetes has given a stack: addresses, ports, pods, volumes.
-func (w *world) allocated(name string) map[string]string {
+// allocations is what Kubernetes has given a stack: addresses, ports, pods, volumes.
+func (w *world) allocations(name string) map[string]string {
 	out := map[string]string{}
 	for _, s := range []string{"-web", "-db"} {
-		service := stage.Find(w.World, &corev1.Service{ObjectMeta: w.meta(name + s)})
+		service := harness.Find(w.World, &corev1.Service{ObjectMeta: w.objectMeta(name + s)})
 		out["address of "+name+s] = service.Spec.ClusterIP
 		if port := service.Spec.Ports[0].NodePort; port != 0 {
 			out["port of "+name+s] = fmt.Sprint(port)
@@ -204,30 +206,30 @@ func (w *world) allocated(name string) map[string]string {
 	var claim corev1.PersistentVolumeClaim
 	w.Expect(w.Get(w.Context(), types.NamespacedName{Namespace: w.NS, Name: "data-" + name + "-db-0"}, &claim)).To(Succeed())
 	out["claim"] = string(claim.UID)
-	for _, pod := range w.podsOf(name) {
+	for _, pod := range w.podsOfStack(name) {
 		out[pod] = ""
 	}
 	return out
 }
 
-// keeps sees that nothing of what was allocated has changed, also when a type changes on to
+// expectAllocationsKept sees that nothing of what was allocated has changed, also when a type changes on to
 // the next one and back.
-func (w *world) keeps(name string, before map[string]string) {
+func (w *world) expectAllocationsKept(name string, before map[string]string) {
 	w.Helper()
-	after := w.allocated(name)
-	for what, value := range before {
-		w.Expect(after).To(HaveKeyWithValue(what, value))
+	after := w.allocations(name)
+	for key, value := range before {
+		w.Expect(after).To(HaveKeyWithValue(key, value))
 	}
 	if !strings.Contains(name, "nodeport") && !strings.Contains(name, "loadbalancer") {
 		return
 	}
 	for _, to := range []appsapi.ServiceType{appsapi.ServiceLoadBalancer, appsapi.ServiceNodePort} {
-		w.Expect(w.change(name, serviceType(to))).To(Succeed())
-		w.balances(name)
-		w.becomesReady(name)
-		w.Expect(w.allocated(name)).To(Equal(after), string(to))
+		w.Expect(w.editStack(name, setServiceType(to))).To(Succeed())
+		w.provisionLoadBalancer(name)
+		w.waitReady(name)
+		w.Expect(w.allocations(name)).To(Equal(after), string(to))
 	}
-	w.Expect(w.change(name, serviceType(appsapi.ServiceClusterIP))).To(Succeed())
-	w.becomesReady(name)
-	w.Expect(w.allocated(name)).To(Equal(before))
+	w.Expect(w.editStack(name, setServiceType(appsapi.ServiceClusterIP))).To(Succeed())
+	w.waitReady(name)
+	w.Expect(w.allocations(name)).To(Equal(before))
 }

@@ -13,55 +13,55 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-// worksAgain is how soon the operator has to work after the API server is back.
-const worksAgain = 15 * time.Second
+// recoveryTimeout is how soon the operator has to work after the API server is back.
+const recoveryTimeout = 15 * time.Second
 
-// outage takes the API server away from an operator that leads. A kubelet would start it
+// apiServerOutage takes the API server away from an operator that leads. A kubelet would start it
 // again if it ended, so the test does. What runs is left alone.
-func outage(w *world, row *report.Row) {
+func apiServerOutage(w *world, row *report.Row) {
 	w.Expect(w.Operator.Stop(10 * time.Second)).To(Succeed())
-	op := operator.New(w.T, w.Plane, operator.Options{LeaderElection: true, Fast: !long})
-	ends := w.keepRunning(op)
+	op := operator.New(w.T, w.Plane, operator.Options{LeaderElection: true, NoRace: !longRun})
+	restarts := w.keepRunning(op)
 	w.Expect(op.WaitReady(w.Context())).To(Succeed())
-	w.create("shop", owning)
-	w.becomesReady("shop")
-	pods := w.pods()
+	w.createStack("shop", ownershipSpec)
+	w.waitReady("shop")
+	pods := w.runningPods()
 	w.Expect(pods).To(HaveLen(2))
 
 	cases := []time.Duration{time.Second, 30 * time.Second, 10 * time.Minute}
 	row.Generated = len(cases)
-	for i, away := range cases {
-		w.Run(away.String(), func(t *testing.T) {
-			if away > time.Second && !long {
+	for i, downtime := range cases {
+		w.Run(downtime.String(), func(t *testing.T) {
+			if downtime > time.Second && !longRun {
 				t.Skip("takes its time: HOLDFAST_LONG=1 go test -timeout 30m runs it")
 			}
-			w := w.on(t)
-			before := ends()
+			w := w.forSubtest(t)
+			before := restarts()
 			w.Expect(w.Plane.APIServer.Kill()).To(Succeed())
-			time.Sleep(away)
+			time.Sleep(downtime)
 			w.Expect(w.Plane.APIServer.Start()).To(Succeed())
 			w.Expect(w.Plane.WaitReady(w.Context())).To(Succeed())
-			back := time.Now()
-			app := &appsapi.AppService{ObjectMeta: w.meta(fmt.Sprintf("after-%d", i))}
+			recoveredAt := time.Now()
+			app := &appsapi.AppService{ObjectMeta: w.objectMeta(fmt.Sprintf("after-%d", i))}
 			app.Spec.Image = "shop/web:1"
 			w.Eventually(func() error { return w.Create(w.Context(), app) }, "15s", "100ms").Should(Succeed())
-			w.Eventually(func() bool { return w.deployment(app.Name) != nil }, "60s", "50ms").Should(BeTrue())
-			took := time.Since(back)
+			w.Eventually(func() bool { return w.getDeployment(app.Name) != nil }, "60s", "50ms").Should(BeTrue())
+			took := time.Since(recoveredAt)
 			row.Run++
-			row.Seen += fmt.Sprintf("away for %s: worked %.1f s after its return, the operator ended %d times, no pod was replaced. ", away, took.Seconds(), ends()-before)
-			w.Expect(took).To(BeNumerically("<", worksAgain))
-			w.BecomesReady(app)
-			w.becomesReady("shop")
-			w.Expect(w.pods()).To(ContainElements(pods))
+			row.Measured += fmt.Sprintf("away for %s: worked %.1f s after its return, the operator ended %d times, no pod was replaced. ", downtime, took.Seconds(), restarts()-before)
+			w.Expect(took).To(BeNumerically("<", recoveryTimeout))
+			w.WaitReady(app)
+			w.waitReady("shop")
+			w.Expect(w.runningPods()).To(ContainElements(pods))
 			w.Expect(w.Delete(w.Context(), app, client.PropagationPolicy("Foreground"))).To(Succeed())
-			w.Eventually(w.pods, "60s", "50ms").Should(Equal(pods))
+			w.Eventually(w.runningPods, "60s", "50ms").Should(Equal(pods))
 		})
 	}
 }
 
 // keepRunning starts the operator, and again whenever it ends, as a kubelet does. It returns
 // how often that was.
-func (w *world) keepRunning(op *operator.Operator) (ends func() int) {
+func (w *world) keepRunning(op *operator.Operator) (restarts func() int) {
 	w.Helper()
 	w.Expect(op.Start()).To(Succeed())
 	done, stopped := make(chan struct{}), make(chan struct{})

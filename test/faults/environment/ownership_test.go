@@ -20,11 +20,11 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-func init() { together["14 ownership"] = ownership }
+func init() { parallelTests["14 ownership"] = ownershipRestored }
 
-// owning is a stack with every kind of child, a finalizer, and a history of two specs of
+// ownershipSpec is a stack with every kind of child, a finalizer, and a history of two specs of
 // which each has run a job of its own.
-const owning = `
+const ownershipSpec = `
 components:
 - {name: web, bindings: [{component: api}], service: {image: "shop/web:1", ports: [{port: 80}]}}
 - {name: api, dependsOn: [migrate], service: {image: "shop/api:1", ports: [{port: 8080}]}}
@@ -32,8 +32,8 @@ components:
 - {name: nightly, dependsOn: [api], job: {image: "shop/nightly:1", schedule: "0 3 1 1 *"}}
 `
 
-// harms are what is taken away from every object of a stack, each in a stack of its own.
-func harms() map[string]func(client.Object) {
+// ownershipDamages are what is taken away from every object of a stack, each in a stack of its own.
+func ownershipDamages() map[string]func(client.Object) {
 	all := map[string]func(client.Object){
 		"owners":     func(o client.Object) { o.SetOwnerReferences(nil) },
 		"finalizers": func(o client.Object) { o.SetFinalizers(nil) },
@@ -75,51 +75,51 @@ func harms() map[string]func(client.Object) {
 	return all
 }
 
-// chosen are the harms of this run: all, or those that are unlike each other.
-func chosen(row *report.Row) []string {
-	all := slices.Sorted(maps.Keys(harms()))
+// selectedDamages are the harms of this run: all, or those that are unlike each other.
+func selectedDamages(row *report.Row) []string {
+	all := slices.Sorted(maps.Keys(ownershipDamages()))
 	row.Generated = len(all)
-	if long {
+	if longRun {
 		return all
 	}
 	return []string{"apiversion", "finalizers", "hidden", "label-managed-by", "owners"}
 }
 
-// ownership takes from all objects at once what says whose they are, while the operator
+// ownershipRestored takes from all objects at once what says whose they are, while the operator
 // looks on.
-func ownership(w *world, row *report.Row) {
-	owned := w.owned(chosen(row))
-	for _, o := range owned {
-		o.harm(w, harms()[o.name])
+func ownershipRestored(w *world, row *report.Row) {
+	stacks := w.createStacks(selectedDamages(row))
+	for _, o := range stacks {
+		o.damage(w, ownershipDamages()[o.name])
 	}
-	took := w.rebuilt(owned)
-	row.Run = len(owned)
-	row.Seen = fmt.Sprintf("%d ways to take ownership away, from %d objects: the slowest was rebuilt after %.1f s, no pod changed",
-		len(owned), objectsOf(owned), longest(took))
+	took := w.waitRestored(stacks)
+	row.Run = len(stacks)
+	row.Measured = fmt.Sprintf("%d ways to take ownership away, from %d objects: the slowest was rebuilt after %.1f s, no pod changed",
+		len(stacks), countObjects(stacks), longestSeconds(took))
 }
 
-// ownershipWhileAway does the same while there is no operator.
-func ownershipWhileAway(w *world, row *report.Row) {
-	owned := w.owned(chosen(row))
+// ownershipRestoredAfterRestart does the same while there is no operator.
+func ownershipRestoredAfterRestart(w *world, row *report.Row) {
+	stacks := w.createStacks(selectedDamages(row))
 	w.Expect(w.Operator.Kill()).To(Succeed())
-	for _, o := range owned {
-		o.harm(w, harms()[o.name])
+	for _, o := range stacks {
+		o.damage(w, ownershipDamages()[o.name])
 	}
-	w.restart()
-	took := w.rebuilt(owned)
-	row.Run = len(owned)
-	row.Seen = fmt.Sprintf("%d ways to take ownership away, from %d objects while the operator was down: the slowest was rebuilt %.1f s after it was back, no pod changed",
-		len(owned), objectsOf(owned), longest(took))
+	w.restartOperator()
+	took := w.waitRestored(stacks)
+	row.Run = len(stacks)
+	row.Measured = fmt.Sprintf("%d ways to take ownership away, from %d objects while the operator was down: the slowest was rebuilt %.1f s after it was back, no pod changed",
+		len(stacks), countObjects(stacks), longestSeconds(took))
 }
 
-// belongings are what belongs to one stack, as it was before.
-type belongings struct {
+// stackObjects are what belongs to one stack, as it was before.
+type stackObjects struct {
 	name    string // of the harm, and of the stack
 	objects []client.Object
 	pods    []string
 }
 
-func objectsOf(all []*belongings) int {
+func countObjects(all []*stackObjects) int {
 	n := 0
 	for _, o := range all {
 		n += len(o.objects)
@@ -127,35 +127,35 @@ func objectsOf(all []*belongings) int {
 	return n
 }
 
-// owned makes stacks, gives each a history, and waits until all of them rest.
-func (w *world) owned(names []string) []*belongings {
+// createStacks makes stacks, gives each a history, and waits until all of them rest.
+func (w *world) createStacks(names []string) []*stackObjects {
 	w.Helper()
 	for _, name := range names {
-		w.create(name, owning)
+		w.createStack(name, ownershipSpec)
 	}
 	for _, name := range names {
-		w.becomesReady(name)
+		w.waitReady(name)
 		w.setImages(name, map[string]string{"migrate": "shop/migrate:2", "web": "shop/web:2"})
 	}
 	for _, name := range names {
-		w.becomesReady(name)
-		w.FallsSilent(name)
+		w.waitReady(name)
+		w.WaitIdle(name)
 	}
-	var all []*belongings
+	var all []*stackObjects
 	for _, name := range names {
-		o := &belongings{name: name, objects: w.objectsOf(name), pods: w.podsOf(name)}
+		o := &stackObjects{name: name, objects: w.objectsOfStack(name), pods: w.podsOfStack(name)}
 		w.Expect(len(o.objects)).To(Equal(10), "a stack, 2 Deployments, 2 Services, 2 Jobs, a CronJob, 2 revisions")
 		all = append(all, o)
 	}
 	return all
 }
 
-// objectsOf are a stack and its children.
-func (w *world) objectsOf(name string) []client.Object {
+// objectsOfStack are a stack and its children.
+func (w *world) objectsOfStack(name string) []client.Object {
 	w.Helper()
-	all := []client.Object{w.stack(name)}
+	all := []client.Object{w.getStack(name)}
 	for _, l := range []client.ObjectList{&appsv1.DeploymentList{}, &corev1.ServiceList{}, &batchv1.JobList{}, &batchv1.CronJobList{}, &appsv1.ControllerRevisionList{}} {
-		for _, o := range list[client.Object](w, l) {
+		for _, o := range listObjects[client.Object](w, l) {
 			if strings.HasPrefix(o.GetName(), name+"-") {
 				all = append(all, o)
 			}
@@ -164,19 +164,19 @@ func (w *world) objectsOf(name string) []client.Object {
 	return all
 }
 
-func (w *world) podsOf(name string) []string {
-	return slices.DeleteFunc(w.pods(), func(p string) bool { return !strings.HasPrefix(p, name+"-") })
+func (w *world) podsOfStack(name string) []string {
+	return slices.DeleteFunc(w.runningPods(), func(p string) bool { return !strings.HasPrefix(p, name+"-") })
 }
 
-// revisions are those of a stack.
-func (w *world) revisions(name string) []*appsv1.ControllerRevision {
+// revisionsOfStack are those of a stack.
+func (w *world) revisionsOfStack(name string) []*appsv1.ControllerRevision {
 	w.Helper()
-	return slices.DeleteFunc(list[*appsv1.ControllerRevision](w, &appsv1.ControllerRevisionList{}),
+	return slices.DeleteFunc(listObjects[*appsv1.ControllerRevision](w, &appsv1.ControllerRevisionList{}),
 		func(r *appsv1.ControllerRevision) bool { return !strings.HasPrefix(r.Name, name+"-") })
 }
 
-// harm changes every object of a stack, all at the same time.
-func (o *belongings) harm(w *world, change func(client.Object)) {
+// damage changes every object of a stack, all at the same time.
+func (o *stackObjects) damage(w *world, change func(client.Object)) {
 	w.Helper()
 	var group sync.WaitGroup
 	for _, before := range o.objects {
@@ -196,62 +196,62 @@ func (o *belongings) harm(w *world, change func(client.Object)) {
 	group.Wait()
 }
 
-// rebuilt waits until every object is again what it was, and is the same object.
-func (w *world) rebuilt(all []*belongings) []time.Duration {
+// waitRestored waits until every object is again what it was, and is the same object.
+func (w *world) waitRestored(all []*stackObjects) []time.Duration {
 	w.Helper()
 	start := time.Now()
 	var took []time.Duration
 	for _, o := range all {
-		missing := func() string { return strings.Join(o.missing(w, "2"), "\n") }
+		missing := func() string { return strings.Join(o.differences(w, "2"), "\n") }
 		w.Eventually(missing, "60s", "50ms").Should(BeEmpty(), o.name)
 		took = append(took, time.Since(start))
 	}
 	for _, o := range all {
-		w.becomesReady(o.name)
-		w.FallsSilent(o.name)
-		w.Expect(o.missing(w, "2")).To(BeEmpty(), o.name)
-		w.Expect(w.podsOf(o.name)).To(Equal(o.pods), "pods of "+o.name)
+		w.waitReady(o.name)
+		w.WaitIdle(o.name)
+		w.Expect(o.differences(w, "2")).To(BeEmpty(), o.name)
+		w.Expect(w.podsOfStack(o.name)).To(Equal(o.pods), "pods of "+o.name)
 		// A job that has run for an earlier spec is still there, so it does not run again.
 		w.setImages(o.name, map[string]string{"migrate": "shop/migrate:1"})
 	}
 	for _, o := range all {
-		w.becomesReady(o.name)
-		w.Expect(o.missing(w, "1")).To(BeEmpty(), o.name+" after it went back")
+		w.waitReady(o.name)
+		w.Expect(o.differences(w, "1")).To(BeEmpty(), o.name+" after it went back")
 	}
 	return took
 }
 
-// missing says what of each object is not as it was. current is the version of the spec that
+// differences says what of each object is not as it was. current is the version of the spec that
 // is applied.
-func (o *belongings) missing(w *world, current string) []string {
+func (o *stackObjects) differences(w *world, current string) []string {
 	var out []string
 	for _, before := range o.objects {
 		now := before.DeepCopyObject().(client.Object)
-		what := fmt.Sprintf("%T %s: ", before, before.GetName())
+		description := fmt.Sprintf("%T %s: ", before, before.GetName())
 		if err := w.Get(w.Context(), client.ObjectKeyFromObject(before), now); err != nil {
-			out = append(out, what+err.Error())
+			out = append(out, description+err.Error())
 			continue
 		}
 		if now.GetUID() != before.GetUID() {
-			out = append(out, what+"is another one")
+			out = append(out, description+"is another one")
 		}
 		if !equalRefs(now.GetOwnerReferences(), before.GetOwnerReferences()) {
-			out = append(out, fmt.Sprintf("%sis owned by %v", what, now.GetOwnerReferences()))
+			out = append(out, fmt.Sprintf("%sis owned by %v", description, now.GetOwnerReferences()))
 		}
 		if !slices.Equal(now.GetFinalizers(), before.GetFinalizers()) {
-			out = append(out, fmt.Sprintf("%shas finalizers %v", what, now.GetFinalizers()))
+			out = append(out, fmt.Sprintf("%shas finalizers %v", description, now.GetFinalizers()))
 		}
-		if want := o.labels(before, current); !contains(now.GetLabels(), want) {
-			out = append(out, fmt.Sprintf("%shas labels %v, want %v", what, now.GetLabels(), want))
+		if want := o.wantLabels(before, current); !containsAll(now.GetLabels(), want) {
+			out = append(out, fmt.Sprintf("%shas labels %v, want %v", description, now.GetLabels(), want))
 		}
 	}
 	return out
 }
 
-// labels are those that an object must have. What belongs to an earlier spec is not applied
+// wantLabels are those that an object must have. What belongs to an earlier spec is not applied
 // any more: it keeps what says whose it is. If it lost the label by which the operator sees
 // it, it is found when it is needed, and not before.
-func (o *belongings) labels(obj client.Object, current string) map[string]string {
+func (o *stackObjects) wantLabels(obj client.Object, current string) map[string]string {
 	all := maps.Clone(obj.GetLabels())
 	switch child := obj.(type) {
 	case *batchv1.Job:
@@ -274,7 +274,7 @@ func (o *belongings) labels(obj client.Object, current string) map[string]string
 	return all
 }
 
-func contains(all, some map[string]string) bool {
+func containsAll(all, some map[string]string) bool {
 	for k, v := range some {
 		if all[k] != v {
 			return false

@@ -13,12 +13,12 @@ import (
 // counted by what they were made for.
 type Counts map[string][2]int
 
-// CountsOf counts what a watch saw.
-func CountsOf(events []watcher.Event) Counts {
+// CountEvents counts what a watch saw.
+func CountEvents(events []watcher.Event) Counts {
 	counts := Counts{}
 	for i := range events {
 		e := &events[i]
-		if ofKubernetes(e.Object) {
+		if isGeneratedByKubernetes(e.Object) {
 			continue
 		}
 		name := e.Object.GetKind() + "/" + e.Object.GetName()
@@ -46,14 +46,14 @@ func CountsOf(events []watcher.Event) Counts {
 // themselves.
 func (c Counts) Diff(clean ...Counts) []string {
 	var lines []string
-	names := both(c, nil)
-	for _, other := range clean {
-		for name := range other {
+	names := unionKeys(c, nil)
+	for _, reference := range clean {
+		for name := range reference {
 			names[name] = true
 		}
 	}
 	for name := range names {
-		if !slices.ContainsFunc(clean, func(other Counts) bool { return other[name] == c[name] }) {
+		if !slices.ContainsFunc(clean, func(reference Counts) bool { return reference[name] == c[name] }) {
 			lines = append(lines, fmt.Sprintf("%s was created %d and deleted %d times, in a clean run %d and %d",
 				name, c[name][0], c[name][1], clean[0][name][0], clean[0][name][1]))
 		}

@@ -13,82 +13,82 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
-// Data finds everything that must not happen to data, whoever did it: a claim goes that
+// DataViolations finds everything that must not happen to data, whoever did it: a claim goes that
 // nobody asked to delete, a password changes or goes before what it opens, a component
 // begins empty beside what it had.
-func Data(timeline Timeline) []string {
-	d := dataJudge{state: truth{}, passwords: map[string]map[string]string{}}
+func DataViolations(timeline Timeline) []string {
+	d := dataChecker{state: clusterState{}, passwords: map[string]map[string]string{}}
 	for _, e := range timeline {
 		switch e.Object.GetKind() {
 		case "PersistentVolumeClaim":
-			d.claim(e)
+			d.checkClaim(e)
 		case "Secret":
-			d.secret(e)
+			d.checkSecret(e)
 		case "StatefulSet":
-			d.set(e)
+			d.checkStatefulSet(e)
 		}
-		d.state.after(e)
-		d.forget()
+		d.state.applyEvent(e)
+		d.dropUnusedPasswords()
 	}
-	return d.lines
+	return d.violations
 }
 
-type dataJudge struct {
-	state     truth                        // before the event that is looked at
-	passwords map[string]map[string]string // by workload, for as long as it has a claim
-	lines     []string
+type dataChecker struct {
+	state      clusterState                 // before the event that is looked at
+	passwords  map[string]map[string]string // by workload, for as long as it has a claim
+	violations []string
 }
 
-func (d *dataJudge) wrong(e watcher.Event, format string, args ...any) {
-	d.lines = append(d.lines, fmt.Sprintf("%s %s at %s: %s", e.Object.GetKind(), e.Object.GetName(), e.ResourceVersion, fmt.Sprintf(format, args...)))
+func (d *dataChecker) addViolation(e watcher.Event, format string, args ...any) {
+	d.violations = append(d.violations, fmt.Sprintf("%s %s at %s: %s", e.Object.GetKind(), e.Object.GetName(), e.ResourceVersion, fmt.Sprintf(format, args...)))
 }
 
-// claim wants one that begins to go to have been asked for, and none to be the second of
+// checkClaim wants one that begins to go to have been asked for, and none to be the second of
 // its kind.
-func (d *dataJudge) claim(e watcher.Event) {
-	before := d.state[keyOf("PersistentVolumeClaim", e.Object.GetName())]
-	if leaves(e) && (before == nil || before.GetDeletionTimestamp() == nil) {
-		if why := d.state.keeps(e.Object); why != "" {
-			d.wrong(e, "its data goes, and %s", why)
+func (d *dataChecker) checkClaim(e watcher.Event) {
+	before := d.state[objectKey("PersistentVolumeClaim", e.Object.GetName())]
+	if isDeletion(e) && (before == nil || before.GetDeletionTimestamp() == nil) {
+		if reason := d.state.retentionReason(e.Object); reason != "" {
+			d.addViolation(e, "its data goes, and %s", reason)
 		}
 		return
 	}
-	place := placeOf(e.Object)
+	slot := dataSlotOf(e.Object)
 	for _, other := range d.state.claims() {
-		if place != "" && other.GetUID() != e.UID && placeOf(other) == place {
-			d.wrong(e, "%s has the data of the same pod", other.GetName())
+		if slot != "" && other.GetUID() != e.UID && dataSlotOf(other) == slot {
+			d.addViolation(e, "%s has the data of the same pod", other.GetName())
 		}
 	}
 }
 
-func leaves(e watcher.Event) bool {
+func isDeletion(e watcher.Event) bool {
 	return e.Type == watch.Deleted || e.Object.GetDeletionTimestamp() != nil
 }
 
-// keeps says why a claim or credentials have to stay, or nothing.
-func (t truth) keeps(kept *unstructured.Unstructured) string {
-	app, ok := t.ownedBy(ownerUID(kept))
+// retentionReason says why a claim or credentials have to stay, or nothing.
+func (t clusterState) retentionReason(data *unstructured.Unstructured) string {
+	app, ok := t.applicationByUID(ownerUID(data))
 	switch {
 	case !ok:
 		return "it is not of an application that could have asked for it"
-	case app.policy != appsapi.DeletionDelete:
+	case app.deletionPolicy != appsapi.DeletionDelete:
 		return "the application says that data is kept"
-	case kept.GetLabels()[appsapi.LabelRetained] != "":
+	case data.GetLabels()[appsapi.LabelRetained] != "":
 		return "it was kept on purpose before"
 	case app.object.GetDeletionTimestamp() != nil:
 		return ""
 	}
-	for _, p := range app.parts {
-		if p.stateful != nil && p.is(kept) {
-			return fmt.Sprintf("component %q is in the spec", p.selector)
+	for _, p := range app.components {
+		if p.stateful != nil && p.owns(data) {
+			return fmt.Sprintf("component %q is in the spec", p.component)
 		}
 	}
 	return ""
 }
 
-// placeOf is what a claim has the data of: application, component, volume and number of the
+// dataSlotOf is what a claim has the data of: application, component, volume and number of the
 // pod. It is empty for one that does not say, or that others may start beside.
-func placeOf(claim *unstructured.Unstructured) string {
+func dataSlotOf(claim *unstructured.Unstructured) string {
 	l := claim.GetLabels()
 	set := strings.TrimPrefix(l[appsapi.LabelWorkload], "statefulset-")
 	volume, pod, ok := strings.Cut(claim.GetName(), "-"+set+"-")
@@ -98,54 +98,54 @@ func placeOf(claim *unstructured.Unstructured) string {
 	return strings.Join([]string{l[appsapi.LabelOwnerKind], l[appsapi.LabelInstance], l[appsapi.LabelComponent], volume, pod}, "/")
 }
 
-// secret wants a password to stay what it is, and to stay, for as long as what it opens.
-func (d *dataJudge) secret(e watcher.Event) {
+// checkSecret wants a password to stay what it is, and to stay, for as long as what it opens.
+func (d *dataChecker) checkSecret(e watcher.Event) {
 	workload := e.Object.GetLabels()[appsapi.LabelWorkload]
 	if workload == "" {
 		return
 	}
-	used := d.state.hasClaim(workload)
-	if leaves(e) {
-		if used {
-			d.wrong(e, "the password goes before what it opens")
+	hasData := d.state.hasClaim(workload)
+	if isDeletion(e) {
+		if hasData {
+			d.addViolation(e, "the password goes before what it opens")
 		}
 		return
 	}
 	content := map[string]string{}
 	data, _, _ := unstructured.NestedStringMap(e.Object.Object, "data")
 	maps.Copy(content, data)
-	switch known, ok := d.passwords[workload]; {
-	case ok && used && unforeseen(known, content):
-		d.wrong(e, "the password has changed, and there is data that only the old one opens")
-	case !ok && used:
-		d.wrong(e, "a password is made up for data that is there already")
+	switch previous, ok := d.passwords[workload]; {
+	case ok && hasData && changedUnannounced(previous, content):
+		d.addViolation(e, "the password has changed, and there is data that only the old one opens")
+	case !ok && hasData:
+		d.addViolation(e, "a password is made up for data that is there already")
 	}
 	d.passwords[workload] = content
 }
 
-// pending is how the key of a password begins that another one is to become.
-const pending = "pending-"
+// pendingPrefix is how the key of a password begins that another one is to become.
+const pendingPrefix = "pending-"
 
-// unforeseen says whether a password is another one, which was not written down before as the one
+// changedUnannounced says whether a password is another one, which was not written down before as the one
 // that it would become. Hashes follow from passwords.
-func unforeseen(known, now map[string]string) bool {
-	for key, was := range known {
-		if strings.HasPrefix(key, pending) || strings.HasSuffix(key, "-hash") || now[key] == was {
+func changedUnannounced(previous, current map[string]string) bool {
+	for key, oldValue := range previous {
+		if strings.HasPrefix(key, pendingPrefix) || strings.HasSuffix(key, "-hash") || current[key] == oldValue {
 			continue
 		}
-		if now[key] == "" || now[key] != known[pending+key] {
+		if current[key] == "" || current[key] != previous[pendingPrefix+key] {
 			return true
 		}
 	}
 	return false
 }
 
-// set wants a component to begin with the data that it has.
-func (d *dataJudge) set(e watcher.Event) {
-	if e.Type != watch.Added || e.Listed {
+// checkStatefulSet wants a component to begin with the data that it has.
+func (d *dataChecker) checkStatefulSet(e watcher.Event) {
+	if e.Type != watch.Added || e.FromList {
 		return
 	}
-	app, ok := d.state.ownedBy(controllerOf(e.Object).UID)
+	app, ok := d.state.applicationByUID(controllerOf(e.Object).UID)
 	if !ok {
 		return
 	}
@@ -155,16 +155,16 @@ func (d *dataJudge) set(e watcher.Event) {
 			l[appsapi.LabelWorkload] == e.Object.GetLabels()[appsapi.LabelWorkload] || claim.GetAnnotations()[appsapi.AnnotationReleased] == "true" {
 			continue
 		}
-		for _, p := range app.parts {
-			if p.is(e.Object) && p.is(claim) {
-				d.wrong(e, "begins beside %s, which has the data of its component", claim.GetName())
+		for _, p := range app.components {
+			if p.owns(e.Object) && p.owns(claim) {
+				d.addViolation(e, "begins beside %s, which has the data of its component", claim.GetName())
 			}
 		}
 	}
 }
 
-// forget drops the passwords that open nothing.
-func (d *dataJudge) forget() {
+// dropUnusedPasswords drops the passwords that open nothing.
+func (d *dataChecker) dropUnusedPasswords() {
 	for workload := range d.passwords {
 		if !d.state.hasClaim(workload) && !d.state.hasSecret(workload) {
 			delete(d.passwords, workload)
@@ -172,7 +172,7 @@ func (d *dataJudge) forget() {
 	}
 }
 
-func (t truth) claims() []*unstructured.Unstructured {
+func (t clusterState) claims() []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, o := range t {
 		if o.GetKind() == "PersistentVolumeClaim" {
@@ -182,12 +182,14 @@ func (t truth) claims() []*unstructured.Unstructured {
 	return all
 }
 
-func (t truth) hasClaim(workload string) bool { return t.has("PersistentVolumeClaim", workload) }
+func (t clusterState) hasClaim(workload string) bool {
+	return t.hasObject("PersistentVolumeClaim", workload)
+}
 
-func (t truth) hasSecret(workload string) bool { return t.has("Secret", workload) }
+func (t clusterState) hasSecret(workload string) bool { return t.hasObject("Secret", workload) }
 
-// has says whether there is something of a kind that belongs to a workload.
-func (t truth) has(kind, workload string) bool {
+// hasObject says whether there is something of a kind that belongs to a workload.
+func (t clusterState) hasObject(kind, workload string) bool {
 	for _, o := range t {
 		if o.GetKind() == kind && o.GetLabels()[appsapi.LabelWorkload] == workload {
 			return true
@@ -196,13 +198,13 @@ func (t truth) has(kind, workload string) bool {
 	return false
 }
 
-// mounts says whether a pod that has not ended has a claim.
-func (t truth) mounts(claim string) string {
+// podMounting says whether a pod that has not ended has a claim.
+func (t clusterState) podMounting(claim string) string {
 	for _, o := range t {
 		if o.GetKind() != "Pod" {
 			continue
 		}
-		pod := read[corev1.Pod](o)
+		pod := fromUnstructured[corev1.Pod](o)
 		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}

@@ -26,8 +26,8 @@ import (
 
 // Write is a request that could change something.
 type Write struct {
-	// N counts the writes since the proxy was armed, from 1.
-	N int
+	// Sequence counts the writes since the proxy was armed, from 1.
+	Sequence int
 	// Verb is apply, patch, update, create or delete.
 	Verb string
 	// Resource is named as kubectl does, "deployments.apps", "appstacks.apps.holdfast.dev/status".
@@ -35,8 +35,8 @@ type Write struct {
 	// Name is empty for a create, which says it in its body only, and for what has another
 	// name in every run.
 	Name string
-	// Nth counts the writes of this verb to this object since the proxy was armed, from 1.
-	Nth int
+	// Occurrence counts the writes of this verb to this object since the proxy was armed, from 1.
+	Occurrence int
 }
 
 // String names a write so that another run finds the same: "apply:deployments.apps/web:2".
@@ -45,24 +45,24 @@ func (w Write) String() string {
 	if w.Name != "" {
 		object += "/" + w.Name
 	}
-	return fmt.Sprintf("%s:%s:%d", w.Verb, object, w.Nth)
+	return fmt.Sprintf("%s:%s:%d", w.Verb, object, w.Occurrence)
 }
 
 // Fault is what goes wrong with one write. Its functions are called in this order; the zero
 // value lets the write pass.
 type Fault struct {
-	// Before is called before the write is forwarded.
-	Before func()
-	// Withheld writes are not forwarded.
-	Withheld bool
-	// Forwarded is called when the API server has answered and the operator has not heard.
-	Forwarded func()
+	// BeforeForward is called before the write is forwarded.
+	BeforeForward func()
+	// SkipForward writes are not forwarded.
+	SkipForward bool
+	// AfterForward is called when the API server has answered and the operator has not heard.
+	AfterForward func()
 	// Code is answered instead of what the API server says; 0 for the truth.
 	Code int
 	// Reset ends the connection instead of an answer.
 	Reset bool
-	// After is called when the operator has its answer.
-	After func()
+	// AfterResponse is called when the operator has its answer.
+	AfterResponse func()
 }
 
 // Proxy is a proxy for one operator.
@@ -70,17 +70,17 @@ type Proxy struct {
 	// Config is how the operator reaches the API server through the proxy.
 	Config *rest.Config
 
-	upstream  *url.URL
-	transport http.RoundTripper
-	requests  request.RequestInfoFactory
-	server    *http.Server
-	watches   watches
-	past      past
+	upstream           *url.URL
+	transport          http.RoundTripper
+	requestInfoFactory request.RequestInfoFactory
+	server             *http.Server
+	watches            watchControl
+	stale              staleView
 
-	mu     sync.Mutex
-	n      int
-	nth    map[Write]int
-	strike func(Write) *Fault
+	mu          sync.Mutex
+	writeCount  int
+	occurrences map[Write]int
+	faultFor    func(Write) *Fault
 }
 
 // Start starts a proxy in front of the API server that cfg leads to, as the user of cfg.
@@ -100,9 +100,9 @@ func Start(cfg *rest.Config) (*Proxy, error) {
 	p := &Proxy{
 		Config:   &rest.Config{Host: "http://" + listener.Addr().String(), QPS: -1},
 		upstream: upstream, transport: transport,
-		requests: request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
+		requestInfoFactory: request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
 	}
-	p.Arm(nil)
+	p.InjectFaults(nil)
 	p.server = &http.Server{Handler: http.HandlerFunc(p.serve), ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
 	go func() { _ = p.server.Serve(listener) }() // ends with Stop
 	return p, nil
@@ -111,30 +111,30 @@ func Start(cfg *rest.Config) (*Proxy, error) {
 // Stop ends the proxy and everything that goes through it.
 func (p *Proxy) Stop() error { return p.server.Close() }
 
-// Arm starts to count anew and lets strike choose what goes wrong with each write.
-func (p *Proxy) Arm(strike func(Write) *Fault) {
+// InjectFaults starts to count anew and lets strike choose what goes wrong with each write.
+func (p *Proxy) InjectFaults(faultFor func(Write) *Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.n, p.nth, p.strike = 0, map[Write]int{}, strike
+	p.writeCount, p.occurrences, p.faultFor = 0, map[Write]int{}, faultFor
 }
 
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
-	info, err := p.requests.NewRequestInfo(r)
+	info, err := p.requestInfoFactory.NewRequestInfo(r)
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	case info.Verb == "watch":
-		p.watch(w, r, resourceOf(info))
+		p.serveWatch(w, r, resourceOf(info))
 	case info.Verb == "list":
-		p.list(w, r, resourceOf(info))
-	case writes(info):
-		p.write(w, r, info)
+		p.serveList(w, r, resourceOf(info))
+	case isWrite(info):
+		p.serveWrite(w, r, info)
 	default:
-		p.pass(w, r)
+		p.passThrough(w, r)
 	}
 }
 
-func writes(info *request.RequestInfo) bool {
+func isWrite(info *request.RequestInfo) bool {
 	switch info.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 		return info.IsResourceRequest && info.APIGroup != "authentication.k8s.io" && info.APIGroup != "authorization.k8s.io"
@@ -153,8 +153,8 @@ func resourceOf(info *request.RequestInfo) string {
 	return name
 }
 
-// number gives a write its number and asks what becomes of it.
-func (p *Proxy) number(r *http.Request, info *request.RequestInfo) *Fault {
+// recordWrite gives a write its number and asks what becomes of it.
+func (p *Proxy) recordWrite(r *http.Request, info *request.RequestInfo) *Fault {
 	w := Write{Verb: info.Verb, Resource: resourceOf(info), Name: info.Name}
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/apply-patch") {
 		w.Verb = "apply"
@@ -163,60 +163,60 @@ func (p *Proxy) number(r *http.Request, info *request.RequestInfo) *Fault {
 		w.Name = "" // made of a time or a UID: another one in every run
 	}
 	p.mu.Lock()
-	p.n++
-	p.nth[w]++
-	w.Nth = p.nth[w]
-	w.N = p.n
-	strike := p.strike
+	p.writeCount++
+	p.occurrences[w]++
+	w.Occurrence = p.occurrences[w]
+	w.Sequence = p.writeCount
+	faultFor := p.faultFor
 	p.mu.Unlock()
-	if strike != nil {
-		if f := strike(w); f != nil {
+	if faultFor != nil {
+		if f := faultFor(w); f != nil {
 			return f
 		}
 	}
 	return &Fault{}
 }
 
-func (p *Proxy) write(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) {
+func (p *Proxy) serveWrite(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) {
 	// A write that has reached the wire is carried out, whatever becomes of its sender.
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
 	r = r.WithContext(context.WithoutCancel(r.Context()))
-	f := p.number(r, info)
-	call(f.Before)
+	f := p.recordWrite(r, info)
+	callIfSet(f.BeforeForward)
 	var response *http.Response
-	if !f.Withheld {
+	if !f.SkipForward {
 		r.Body = io.NopCloser(strings.NewReader(string(body)))
 		if response, err = p.forward(r); err != nil {
 			panic(http.ErrAbortHandler)
 		}
 		defer func() { _ = response.Body.Close() }()
 	}
-	call(f.Forwarded)
+	callIfSet(f.AfterForward)
 	switch {
 	case f.Reset:
 		panic(http.ErrAbortHandler)
 	case f.Code != 0:
-		answer(w, f.Code, info)
+		writeError(w, f.Code, info)
 	case response != nil:
 		copyResponse(w, response)
 	}
-	if f.After != nil {
+	if f.AfterResponse != nil {
 		_ = http.NewResponseController(w).Flush() // a sender that is gone has no answer
-		f.After()
+		f.AfterResponse()
 	}
 }
 
-func call(f func()) {
+func callIfSet(f func()) {
 	if f != nil {
 		f()
 	}
 }
 
-// pass sends a request on and its answer back.
-func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) {
+// passThrough sends a request on and its answer back.
+func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request) {
 	response, err := p.forward(r)
 	if err != nil {
 		panic(http.ErrAbortHandler)

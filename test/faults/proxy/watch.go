@@ -9,11 +9,11 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Which chooses watches and lists by their resource, "deployments.apps"; nil means all.
-type Which func(resource string) bool
+// ResourceFilter chooses watches and lists by their resource, "deployments.apps"; nil means all.
+type ResourceFilter func(resource string) bool
 
 // Only chooses some resources.
-func Only(resources ...string) Which {
+func Only(resources ...string) ResourceFilter {
 	return func(resource string) bool {
 		for _, r := range resources {
 			if r == resource {
@@ -24,41 +24,43 @@ func Only(resources ...string) Which {
 	}
 }
 
-func (w Which) has(resource string) bool { return w == nil || w(resource) }
+func (w ResourceFilter) matches(resource string) bool { return w == nil || w(resource) }
 
-// watches are the open watches of the operator and what is to happen to them.
-type watches struct {
-	mu      sync.Mutex
-	open    map[*stream]bool
-	held    Which // only looked at while holds is set
-	holds   bool
-	delay   time.Duration
-	expired map[string]bool // the next watch of these is answered 410
-	changed chan struct{}   // closed when held or holds change
+// watchControl are the open watches of the operator and what is to happen to them.
+type watchControl struct {
+	mu            sync.Mutex
+	open          map[*openWatch]bool
+	heldResources ResourceFilter // only looked at while holds is set
+	holding       bool
+	delay         time.Duration
+	expired       map[string]bool // the next watch of these is answered 410
+	changed       chan struct{}   // closed when held or holds change
 }
 
-type stream struct {
+type openWatch struct {
 	resource string
-	end      context.CancelFunc
+	cancel   context.CancelFunc
 }
 
-// Hold keeps the events of some watches back until Release.
-func (p *Proxy) Hold(which Which) { p.watches.set(func(w *watches) { w.holds, w.held = true, which }) }
+// HoldEvents keeps the events of some watches back until Release.
+func (p *Proxy) HoldEvents(filter ResourceFilter) {
+	p.watches.update(func(w *watchControl) { w.holding, w.heldResources = true, filter })
+}
 
-// Release delivers what was held back.
-func (p *Proxy) Release() { p.watches.set(func(w *watches) { w.holds = false }) }
+// ReleaseEvents delivers what was held back.
+func (p *Proxy) ReleaseEvents() { p.watches.update(func(w *watchControl) { w.holding = false }) }
 
-// Delay delivers every event this much later.
-func (p *Proxy) Delay(d time.Duration) { p.watches.set(func(w *watches) { w.delay = d }) }
+// DelayEvents delivers every event this much later.
+func (p *Proxy) DelayEvents(d time.Duration) { p.watches.update(func(w *watchControl) { w.delay = d }) }
 
-// Cut ends watches; the operator goes on from the last event that it was sent.
-func (p *Proxy) Cut(which Which) int {
+// CloseWatches ends watches; the operator goes on from the last event that it was sent.
+func (p *Proxy) CloseWatches(filter ResourceFilter) int {
 	p.watches.mu.Lock()
 	defer p.watches.mu.Unlock()
 	n := 0
 	for s := range p.watches.open {
-		if which.has(s.resource) {
-			s.end()
+		if filter.matches(s.resource) {
+			s.cancel()
 			delete(p.watches.open, s) // at once: it is over for everybody who counts
 			n++
 		}
@@ -66,52 +68,52 @@ func (p *Proxy) Cut(which Which) int {
 	return n
 }
 
-// Expire ends watches and answers 410 to the next try: the operator has to list anew, and
+// ExpireWatches ends watches and answers 410 to the next try: the operator has to list anew, and
 // never learns what happened in between.
-func (p *Proxy) Expire(which Which) int {
-	p.watches.set(func(w *watches) {
+func (p *Proxy) ExpireWatches(filter ResourceFilter) int {
+	p.watches.update(func(w *watchControl) {
 		for s := range w.open {
-			if which.has(s.resource) {
+			if filter.matches(s.resource) {
 				w.expired[s.resource] = true
 			}
 		}
 	})
-	return p.Cut(which)
+	return p.CloseWatches(filter)
 }
 
-// Watches counts those that are open.
-func (p *Proxy) Watches(which Which) int {
+// OpenWatches counts those that are open.
+func (p *Proxy) OpenWatches(filter ResourceFilter) int {
 	p.watches.mu.Lock()
 	defer p.watches.mu.Unlock()
 	n := 0
 	for s := range p.watches.open {
-		if which.has(s.resource) {
+		if filter.matches(s.resource) {
 			n++
 		}
 	}
 	return n
 }
 
-func (w *watches) set(change func(*watches)) {
+func (w *watchControl) update(change func(*watchControl)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.init()
+	w.ensureInitialized()
 	change(w)
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
 
-func (w *watches) init() {
+func (w *watchControl) ensureInitialized() {
 	if w.open == nil {
-		w.open, w.expired, w.changed = map[*stream]bool{}, map[string]bool{}, make(chan struct{})
+		w.open, w.expired, w.changed = map[*openWatch]bool{}, map[string]bool{}, make(chan struct{})
 	}
 }
 
-// begin notes a watch, or says that it has expired.
-func (w *watches) begin(s *stream) (ok bool) {
+// register notes a watch, or says that it has expired.
+func (w *watchControl) register(s *openWatch) (ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.init()
+	w.ensureInitialized()
 	if w.expired[s.resource] {
 		delete(w.expired, s.resource)
 		return false
@@ -120,24 +122,24 @@ func (w *watches) begin(s *stream) (ok bool) {
 	return true
 }
 
-func (w *watches) end(s *stream) {
+func (w *watchControl) unregister(s *openWatch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.open, s)
 }
 
-// await returns when a piece that came at a time may be delivered.
-func (w *watches) await(ctx context.Context, resource string, came time.Time) error {
+// waitUntilDeliverable returns when a piece that came at a time may be delivered.
+func (w *watchControl) waitUntilDeliverable(ctx context.Context, resource string, receivedAt time.Time) error {
 	for {
 		w.mu.Lock()
-		held, delay, changed := w.holds && w.held.has(resource), w.delay, w.changed
+		held, delay, changed := w.holding && w.heldResources.matches(resource), w.delay, w.changed
 		w.mu.Unlock()
 		// After the look at what is held: cut and then released, it would be delivered
 		// between the two.
 		if ctx.Err() != nil {
 			return ctx.Err() // cut: what was held back is never seen
 		}
-		wait := time.Until(came.Add(delay))
+		wait := time.Until(receivedAt.Add(delay))
 		if !held && wait <= 0 {
 			return nil
 		}
@@ -154,16 +156,16 @@ func (w *watches) await(ctx context.Context, resource string, came time.Time) er
 	}
 }
 
-func (p *Proxy) watch(w http.ResponseWriter, r *http.Request, resource string) {
-	ctx, end := context.WithCancel(r.Context())
-	defer end()
-	s := &stream{resource: resource, end: end}
-	if !p.watches.begin(s) {
-		answer(w, http.StatusGone, &request.RequestInfo{Resource: resource})
+func (p *Proxy) serveWatch(w http.ResponseWriter, r *http.Request, resource string) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	s := &openWatch{resource: resource, cancel: cancel}
+	if !p.watches.register(s) {
+		writeError(w, http.StatusGone, &request.RequestInfo{Resource: resource})
 		return
 	}
-	defer p.watches.end(s)
-	if p.past.watch(ctx, w, r, resource) {
+	defer p.watches.unregister(s)
+	if p.stale.serveWatch(ctx, w, r, resource) {
 		return
 	}
 	response, err := p.forward(r.WithContext(ctx))
@@ -172,28 +174,28 @@ func (p *Proxy) watch(w http.ResponseWriter, r *http.Request, resource string) {
 	}
 	defer func() { _ = response.Body.Close() }()
 	copyHeader(w, response)
-	p.stream(ctx, w, response, resource)
+	p.copyEvents(ctx, w, response, resource)
 }
 
-type piece struct {
-	content []byte
-	came    time.Time
+type chunk struct {
+	content    []byte
+	receivedAt time.Time
 }
 
-// stream copies a watch piece by piece. Reading never waits for what is held back, so that
+// copyEvents copies a watch piece by piece. Reading never waits for what is held back, so that
 // the API server does not take the operator for a slow client.
-func (p *Proxy) stream(ctx context.Context, w http.ResponseWriter, response *http.Response, resource string) {
+func (p *Proxy) copyEvents(ctx context.Context, w http.ResponseWriter, response *http.Response, resource string) {
 	out := http.NewResponseController(w)
 	_ = out.Flush()
-	pieces := make(chan piece, 1<<14)
+	chunks := make(chan chunk, 1<<14)
 	go func() {
-		defer close(pieces)
+		defer close(chunks)
 		for {
 			buffer := make([]byte, 32<<10)
 			n, err := response.Body.Read(buffer)
 			if n > 0 {
 				select {
-				case pieces <- piece{buffer[:n], time.Now()}:
+				case chunks <- chunk{buffer[:n], time.Now()}:
 				case <-ctx.Done():
 					return
 				}
@@ -203,11 +205,11 @@ func (p *Proxy) stream(ctx context.Context, w http.ResponseWriter, response *htt
 			}
 		}
 	}()
-	for part := range pieces {
-		if p.watches.await(ctx, resource, part.came) != nil {
+	for next := range chunks {
+		if p.watches.waitUntilDeliverable(ctx, resource, next.receivedAt) != nil {
 			panic(http.ErrAbortHandler)
 		}
-		if _, err := w.Write(part.content); err != nil {
+		if _, err := w.Write(next.content); err != nil {
 			return
 		}
 		_ = out.Flush()

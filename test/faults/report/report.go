@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Dir names the environment variable with the folder that rows are written to. Without it
+// OutDirEnv names the environment variable with the folder that rows are written to. Without it
 // nothing is written.
-const Dir = "HOLDFAST_FAULTS_OUT"
+const OutDirEnv = "HOLDFAST_FAULTS_OUT"
 
 // Row is what one test of the battery did.
 type Row struct {
@@ -26,16 +26,16 @@ type Row struct {
 	// Seconds it took, and the seed of what was drawn by chance.
 	Seconds float64 `json:"seconds"`
 	Seed    uint64  `json:"seed,omitempty"`
-	// Seen is what was measured, in a sentence with numbers.
-	Seen string `json:"seen,omitempty"`
+	// Measured is what was measured, in a sentence with numbers.
+	Measured string `json:"seen,omitempty"`
 	// Failures are the cases that failed, each a line that plays it again.
 	Failures []string `json:"failures,omitempty"`
-	// Missed are those that found nothing to strike, in several runs.
-	Missed []string `json:"missed,omitempty"`
+	// NotInjected are those that found nothing to strike, in several runs.
+	NotInjected []string `json:"missed,omitempty"`
 }
 
-// Since fills in how long a test took and writes the row.
-func Since(t testing.TB, start time.Time, row Row) {
+// WriteTimed fills in how long a test took and writes the row.
+func WriteTimed(t testing.TB, start time.Time, row Row) {
 	t.Helper()
 	row.Seconds = time.Since(start).Seconds()
 	Write(t, filepath.Base(t.Name()), row)
@@ -44,7 +44,7 @@ func Since(t testing.TB, start time.Time, row Row) {
 // Write writes a row under a name.
 func Write(t testing.TB, name string, row Row) {
 	t.Helper()
-	dir := os.Getenv(Dir)
+	dir := os.Getenv(OutDirEnv)
 	if dir == "" {
 		return
 	}

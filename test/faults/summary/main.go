@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	figures = "<!-- figures: written by make faults -->\n"
-	seeded  = "<!-- seeded: written by make faults -->\n"
-	end     = "<!-- end -->\n"
+	figuresMark = "<!-- figures: written by make faults -->\n"
+	seededMark  = "<!-- seeded: written by make faults -->\n"
+	endMark     = "<!-- end -->\n"
 )
 
 func main() {
@@ -33,8 +33,8 @@ func main() {
 	}
 }
 
-func run(dir, minutes, all, document string) error {
-	rows, err := read(dir)
+func run(dir, minutes, rowsFile, document string) error {
+	rows, err := readRows(dir)
 	if err != nil {
 		return err
 	}
@@ -42,25 +42,25 @@ func run(dir, minutes, all, document string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(all, append(content, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(rowsFile, append(content, '\n'), 0o644); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(document)
 	if err != nil {
 		return err
 	}
-	filled, err := fill(string(text), figures, table(rows, minutes))
+	filled, err := replaceSection(string(text), figuresMark, figuresTable(rows, minutes))
 	if err != nil {
 		return err
 	}
-	if filled, err = fill(filled, seeded, mistakes(rows)); err != nil {
+	if filled, err = replaceSection(filled, seededMark, seededBugsTable(rows)); err != nil {
 		return err
 	}
 	return os.WriteFile(document, []byte(filled), 0o644)
 }
 
-// read returns the rows in the order of the battery.
-func read(dir string) ([]report.Row, error) {
+// readRows returns the rows in the order of the battery.
+func readRows(dir string) ([]report.Row, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
 		return nil, err
@@ -81,13 +81,13 @@ func read(dir string) ([]report.Row, error) {
 		return nil, fmt.Errorf("no rows in %s", dir)
 	}
 	slices.SortFunc(rows, func(a, b report.Row) int {
-		return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a.Test, b.Test))
+		return cmp.Or(cmp.Compare(testNumber(a), testNumber(b)), cmp.Compare(a.Test, b.Test))
 	})
 	return rows, nil
 }
 
-// number is that of a test in the battery; those without come last.
-func number(r report.Row) int {
+// testNumber is that of a test in the battery; those without come last.
+func testNumber(r report.Row) int {
 	first, _, _ := strings.Cut(r.Test, " ")
 	n, err := strconv.Atoi(first)
 	if err != nil {
@@ -96,57 +96,57 @@ func number(r report.Row) int {
 	return n
 }
 
-// isMistake tells a seeded bug from a test of the battery.
-func isMistake(r report.Row) bool { return strings.HasPrefix(r.Test, "seeded: ") }
+// isSeededBug tells a seeded bug from a test of the battery.
+func isSeededBug(r report.Row) bool { return strings.HasPrefix(r.Test, "seeded: ") }
 
-func table(rows []report.Row, minutes string) string {
+func figuresTable(rows []report.Row, minutes string) string {
 	var text strings.Builder
 	fmt.Fprintln(&text, "| test | generated | run | failed | found nothing to strike | machine-minutes | seed | seen |")
 	fmt.Fprintln(&text, "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
 	var sum report.Row
-	missed := 0
+	notInjected := 0
 	for _, r := range rows {
-		if isMistake(r) {
+		if isSeededBug(r) {
 			continue
 		}
 		fmt.Fprintf(&text, "| %s | %d | %d | %d | %d | %.1f | %d | %s |\n",
-			r.Test, r.Generated, r.Run, r.Failed, len(r.Missed), r.Seconds/60, r.Seed, r.Seen)
+			r.Test, r.Generated, r.Run, r.Failed, len(r.NotInjected), r.Seconds/60, r.Seed, r.Measured)
 		sum.Generated += r.Generated
 		sum.Run += r.Run
 		sum.Failed += r.Failed
 		sum.Seconds += r.Seconds
-		missed += len(r.Missed)
+		notInjected += len(r.NotInjected)
 	}
-	fmt.Fprintf(&text, "| all | %d | %d | %d | %d | %.1f | | |\n", sum.Generated, sum.Run, sum.Failed, missed, sum.Seconds/60)
+	fmt.Fprintf(&text, "| all | %d | %d | %d | %d | %.1f | | |\n", sum.Generated, sum.Run, sum.Failed, notInjected, sum.Seconds/60)
 	fmt.Fprintf(&text, "\nAll of it took %s minutes on %d cores.\n", minutes, runtime.NumCPU())
 	return text.String()
 }
 
-func mistakes(rows []report.Row) string {
+func seededBugsTable(rows []report.Row) string {
 	var text strings.Builder
 	fmt.Fprintln(&text, "| seeded bug | found | seconds | by |")
 	fmt.Fprintln(&text, "| --- | --- | ---: | --- |")
 	for _, r := range rows {
-		if isMistake(r) {
+		if isSeededBug(r) {
 			found := "yes"
 			if r.Failed > 0 {
 				found = "no"
 			}
-			fmt.Fprintf(&text, "| %s | %s | %.0f | %s |\n", strings.TrimPrefix(r.Test, "seeded: "), found, r.Seconds, strings.ReplaceAll(r.Seen, "|", "\\|"))
+			fmt.Fprintf(&text, "| %s | %s | %.0f | %s |\n", strings.TrimPrefix(r.Test, "seeded: "), found, r.Seconds, strings.ReplaceAll(r.Measured, "|", "\\|"))
 		}
 	}
 	return text.String()
 }
 
-// fill replaces what is between a mark and the end of its part.
-func fill(text, mark, content string) (string, error) {
+// replaceSection replaces what is between a mark and the end of its part.
+func replaceSection(text, mark, content string) (string, error) {
 	before, rest, ok := strings.Cut(text, mark)
 	if !ok {
 		return "", fmt.Errorf("the report has no line %q", strings.TrimSpace(mark))
 	}
-	_, after, ok := strings.Cut(rest, end)
+	_, after, ok := strings.Cut(rest, endMark)
 	if !ok {
-		return "", fmt.Errorf("the report has no line %q after %q", strings.TrimSpace(end), strings.TrimSpace(mark))
+		return "", fmt.Errorf("the report has no line %q after %q", strings.TrimSpace(endMark), strings.TrimSpace(mark))
 	}
-	return before + mark + content + end + after, nil
+	return before + mark + content + endMark + after, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-func TestRun(t *testing.T) {
+func TestRunWritesRowsAndReport(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, content []byte) string {
 		t.Helper()
@@ -25,9 +25,9 @@ func TestRun(t *testing.T) {
 		return file
 	}
 	for i, r := range []report.Row{
-		{Test: "10 conflict storm", Generated: 1, Run: 1, Seconds: 300, Seen: "calm"},
-		{Test: "2 double crash", Generated: 175, Run: 170, Failed: 1, Seconds: 90, Seed: 7, Missed: []string{"crash2,x"}},
-		{Test: "seeded: forgets", Run: 1, Seconds: 12.4, Seen: "a|b"},
+		{Test: "10 conflict storm", Generated: 1, Run: 1, Seconds: 300, Measured: "calm"},
+		{Test: "2 double crash", Generated: 175, Run: 170, Failed: 1, Seconds: 90, Seed: 7, NotInjected: []string{"crash2,x"}},
+		{Test: "seeded: forgets", Run: 1, Seconds: 12.4, Measured: "a|b"},
 	} {
 		content, err := json.Marshal(r)
 		if err != nil {
@@ -35,9 +35,9 @@ func TestRun(t *testing.T) {
 		}
 		write(string(rune('a'+i))+".json", content)
 	}
-	document := write("report.md", []byte("before\n"+figures+"old\n"+end+"between\n"+seeded+"old\n"+end+"after\n"))
-	all := filepath.Join(dir, "faults.out")
-	if err := run(dir, "104", all, document); err != nil {
+	document := write("report.md", []byte("before\n"+figuresMark+"old\n"+endMark+"between\n"+seededMark+"old\n"+endMark+"after\n"))
+	rowsFile := filepath.Join(dir, "faults.out")
+	if err := run(dir, "104", rowsFile, document); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(document)
@@ -46,7 +46,7 @@ func TestRun(t *testing.T) {
 	}
 	want := strings.Join([]string{
 		"before",
-		strings.TrimSpace(figures),
+		strings.TrimSpace(figuresMark),
 		"| test | generated | run | failed | found nothing to strike | machine-minutes | seed | seen |",
 		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
 		"| 2 double crash | 175 | 170 | 1 | 1 | 1.5 | 7 |  |",
@@ -54,18 +54,18 @@ func TestRun(t *testing.T) {
 		"| all | 176 | 171 | 1 | 1 | 6.5 | | |",
 		"",
 		fmt.Sprintf("All of it took 104 minutes on %d cores.", runtime.NumCPU()),
-		strings.TrimSpace(end), "between",
-		strings.TrimSpace(seeded),
+		strings.TrimSpace(endMark), "between",
+		strings.TrimSpace(seededMark),
 		"| seeded bug | found | seconds | by |",
 		"| --- | --- | ---: | --- |",
 		`| forgets | yes | 12 | a\|b |`,
-		strings.TrimSpace(end), "after", "",
+		strings.TrimSpace(endMark), "after", "",
 	}, "\n")
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)
 	}
 	var rows []report.Row
-	content, err := os.ReadFile(all)
+	content, err := os.ReadFile(rowsFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("%d rows, %v", len(rows), err)
 	}
 	write("report.md", []byte("nothing to fill"))
-	if err := run(dir, "104", all, document); err == nil {
+	if err := run(dir, "104", rowsFile, document); err == nil {
 		t.Error("a report without marks must be refused")
 	}
 }

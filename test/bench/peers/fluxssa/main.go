@@ -44,20 +44,20 @@ type applier struct {
 }
 
 func main() {
-	o := setup.Parse()
+	o := setup.ParseFlags()
 	ctrl.SetLogger(klog.Background())
-	ctx, stop := setup.Context()
+	ctx, stop := setup.SignalContext()
 	defer stop()
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(appsapi.AddToScheme(scheme))
 	c, err := client.New(o.Config, client.Options{Scheme: scheme})
 	if err != nil {
-		setup.Fail(err)
+		setup.Fatal(err)
 	}
 	apps, err := versioned.NewForConfig(o.Config)
 	if err != nil {
-		setup.Fail(err)
+		setup.Fatal(err)
 	}
 	factory := informers.NewSharedInformerFactory(apps, 0)
 	informer := factory.Apps().V1alpha1().AppServices()
@@ -72,7 +72,7 @@ func main() {
 		AddFunc:    a.enqueue,
 		UpdateFunc: func(_, after any) { a.enqueue(after) },
 	}); err != nil {
-		setup.Fail(err)
+		setup.Fatal(err)
 	}
 	factory.Start(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), informer.Informer().HasSynced) {
@@ -81,7 +81,7 @@ func main() {
 	for range o.Workers {
 		go wait.UntilWithContext(ctx, a.work, time.Second)
 	}
-	setup.Ready()
+	setup.AnnounceReady()
 	<-ctx.Done()
 	a.queue.ShutDown()
 }
@@ -126,7 +126,7 @@ func (a *applier) apply(ctx context.Context, key cache.ObjectName) error {
 		return fmt.Errorf("apply: %w", err)
 	}
 	changed := app.DeepCopy()
-	web.Report(changed, true, 0, 0)
+	web.SetReadyStatus(changed, true, 0, 0)
 	if err := a.client.Status().Patch(ctx, changed, client.MergeFrom(app)); err != nil {
 		return fmt.Errorf("patch status: %w", err)
 	}

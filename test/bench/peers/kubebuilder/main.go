@@ -34,16 +34,16 @@ import (
 )
 
 func main() {
-	o := setup.Parse()
+	o := setup.ParseFlags()
 	ctrl.SetLogger(klog.Background())
-	ctx, stop := setup.Context()
+	ctx, stop := setup.SignalContext()
 	defer stop()
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(appsapi.AddToScheme(scheme))
 	mgr, err := ctrl.NewManager(o.Config, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}})
 	if err != nil {
-		setup.Fail(err)
+		setup.Fatal(err)
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		For(&appsapi.AppService{}).
@@ -55,23 +55,23 @@ func main() {
 		}).
 		Complete(&reconciler{Client: mgr.GetClient(), Scheme: mgr.GetScheme()})
 	if err != nil {
-		setup.Fail(err)
+		setup.Fatal(err)
 	}
-	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return announce(ctx, mgr.GetCache()) })); err != nil {
-		setup.Fail(err)
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return announceReady(ctx, mgr.GetCache()) })); err != nil {
+		setup.Fatal(err)
 	}
 	if err := mgr.Start(ctx); err != nil {
-		setup.Fail(err)
+		setup.Fatal(err)
 	}
 }
 
-// announce says that the program works once the caches of the controller are filled.
-func announce(ctx context.Context, c cache.Cache) error {
+// announceReady says that the program works once the caches of the controller are filled.
+func announceReady(ctx context.Context, c cache.Cache) error {
 	for _, kind := range []client.Object{&appsapi.AppService{}, &appsv1.Deployment{}, &corev1.Service{}} {
 		if _, err := c.GetInformer(ctx, kind); err != nil {
 			return fmt.Errorf("fill the cache of %T: %w", kind, err)
 		}
 	}
-	setup.Ready()
+	setup.AnnounceReady()
 	return nil
 }

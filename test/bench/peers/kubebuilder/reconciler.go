@@ -42,26 +42,26 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
-	if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, deployment, func() error { return r.deployment(&app, deployment) }); err != nil {
+	if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, deployment, func() error { return r.mutateDeployment(&app, deployment) }); err != nil {
 		return ctrl.Result{}, fmt.Errorf("make Deployment %s what it should be: %w", app.Name, err)
 	}
 	if web.HasService(&app) {
 		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
-		if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, service, func() error { return r.service(&app, service) }); err != nil {
+		if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, service, func() error { return r.mutateService(&app, service) }); err != nil {
 			return ctrl.Result{}, fmt.Errorf("make Service %s what it should be: %w", app.Name, err)
 		}
 	}
-	web.Report(&app, web.Available(deployment), deployment.Status.Replicas, deployment.Status.AvailableReplicas)
+	web.SetReadyStatus(&app, web.Available(deployment), deployment.Status.Replicas, deployment.Status.AvailableReplicas)
 	if err := r.Status().Update(ctx, &app); err != nil {
 		return ctrl.Result{}, fmt.Errorf("update status: %w", err)
 	}
 	return ctrl.Result{}, nil
 }
 
-// deployment changes d to what it should be, and leaves alone what the spec does not say.
-func (r *reconciler) deployment(app *appsapi.AppService, d *appsv1.Deployment) error {
+// mutateDeployment changes d to what it should be, and leaves alone what the spec does not say.
+func (r *reconciler) mutateDeployment(app *appsapi.AppService, d *appsv1.Deployment) error {
 	want := web.Deployment(app)
-	d.Labels = merged(d.Labels, want.Labels)
+	d.Labels = mergeLabels(d.Labels, want.Labels)
 	if d.CreationTimestamp.IsZero() {
 		d.Spec = want.Spec
 	} else {
@@ -74,18 +74,18 @@ func (r *reconciler) deployment(app *appsapi.AppService, d *appsv1.Deployment) e
 	return controllerutil.SetControllerReference(app, d, r.Scheme)
 }
 
-func (r *reconciler) service(app *appsapi.AppService, s *corev1.Service) error {
+func (r *reconciler) mutateService(app *appsapi.AppService, s *corev1.Service) error {
 	want := web.Service(app)
-	s.Labels = merged(s.Labels, want.Labels)
+	s.Labels = mergeLabels(s.Labels, want.Labels)
 	s.Spec.Selector, s.Spec.Ports = want.Spec.Selector, want.Spec.Ports
 	return controllerutil.SetControllerReference(app, s, r.Scheme)
 }
 
-func merged(labels, ours map[string]string) map[string]string {
+func mergeLabels(labels, desired map[string]string) map[string]string {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	for k, v := range ours {
+	for k, v := range desired {
 		labels[k] = v
 	}
 	return labels

@@ -32,7 +32,7 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/peers/web"
 )
 
-const agent = "sample-peer"
+const controllerName = "sample-peer"
 
 type controller struct {
 	kube kubernetes.Interface
@@ -59,7 +59,7 @@ func newController(ctx context.Context, kube kubernetes.Interface, apps versione
 		synced: []cache.InformerSynced{deployments.Informer().HasSynced, services.Informer().HasSynced, appServices.Informer().HasSynced},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](5*time.Millisecond, 1000*time.Second)),
-		recorder: broadcaster.NewRecorder(kubescheme.Scheme, corev1.EventSource{Component: agent}),
+		recorder: broadcaster.NewRecorder(kubescheme.Scheme, corev1.EventSource{Component: controllerName}),
 	}
 	_, err := appServices.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    c.enqueue,
@@ -96,8 +96,8 @@ func (c *controller) enqueue(obj any) {
 
 // enqueueOwner queues the AppService that a child belongs to.
 func (c *controller) enqueueOwner(obj any) {
-	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
 	}
 	child, ok := obj.(metav1.Object)
 	if !ok {
@@ -174,17 +174,17 @@ func (c *controller) syncDeployment(ctx context.Context, app *appsapi.AppService
 	want := web.Deployment(app)
 	have, err := c.deployments.Deployments(app.Namespace).Get(want.Name)
 	if apierrors.IsNotFound(err) {
-		have, err = c.kube.AppsV1().Deployments(app.Namespace).Create(ctx, want, metav1.CreateOptions{FieldManager: agent})
+		have, err = c.kube.AppsV1().Deployments(app.Namespace).Create(ctx, want, metav1.CreateOptions{FieldManager: controllerName})
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := c.ours(app, have); err != nil {
+	if err := c.ensureOwned(app, have); err != nil {
 		return nil, err
 	}
 	if want.Spec.Replicas != nil && *want.Spec.Replicas != *have.Spec.Replicas ||
 		app.Spec.Image != have.Spec.Template.Spec.Containers[0].Image {
-		return c.kube.AppsV1().Deployments(app.Namespace).Update(ctx, want, metav1.UpdateOptions{FieldManager: agent})
+		return c.kube.AppsV1().Deployments(app.Namespace).Update(ctx, want, metav1.UpdateOptions{FieldManager: controllerName})
 	}
 	return have, nil
 }
@@ -193,12 +193,12 @@ func (c *controller) syncService(ctx context.Context, app *appsapi.AppService) e
 	want := web.Service(app)
 	have, err := c.services.Services(app.Namespace).Get(want.Name)
 	if apierrors.IsNotFound(err) {
-		have, err = c.kube.CoreV1().Services(app.Namespace).Create(ctx, want, metav1.CreateOptions{FieldManager: agent})
+		have, err = c.kube.CoreV1().Services(app.Namespace).Create(ctx, want, metav1.CreateOptions{FieldManager: controllerName})
 	}
 	if err != nil {
 		return err
 	}
-	if err := c.ours(app, have); err != nil {
+	if err := c.ensureOwned(app, have); err != nil {
 		return err
 	}
 	if slices.Equal(want.Spec.Ports, have.Spec.Ports) {
@@ -206,12 +206,12 @@ func (c *controller) syncService(ctx context.Context, app *appsapi.AppService) e
 	}
 	changed := have.DeepCopy() // a Service keeps its address
 	changed.Spec.Ports = want.Spec.Ports
-	_, err = c.kube.CoreV1().Services(app.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: agent})
+	_, err = c.kube.CoreV1().Services(app.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: controllerName})
 	return err
 }
 
-// ours refuses a child that somebody else made.
-func (c *controller) ours(app *appsapi.AppService, child interface {
+// ensureOwned refuses a child that somebody else made.
+func (c *controller) ensureOwned(app *appsapi.AppService, child interface {
 	metav1.Object
 	runtime.Object
 },
@@ -227,7 +227,7 @@ func (c *controller) ours(app *appsapi.AppService, child interface {
 // updateStatus writes the status of every pass, whether or not it has changed.
 func (c *controller) updateStatus(ctx context.Context, app *appsapi.AppService, d *appsv1.Deployment) error {
 	changed := app.DeepCopy() // never change what a lister gave
-	web.Report(changed, web.Available(d), d.Status.Replicas, d.Status.AvailableReplicas)
-	_, err := c.apps.AppsV1alpha1().AppServices(app.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{FieldManager: agent})
+	web.SetReadyStatus(changed, web.Available(d), d.Status.Replicas, d.Status.AvailableReplicas)
+	_, err := c.apps.AppsV1alpha1().AppServices(app.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{FieldManager: controllerName})
 	return err
 }

@@ -23,27 +23,27 @@ import (
 
 func main() {
 	resync := flag.Duration("resync", 30*time.Second, "how often everything is looked at again; the pattern is taught with half a minute")
-	o := setup.Parse()
-	ctx, stop := setup.Context()
+	o := setup.ParseFlags()
+	ctx, stop := setup.SignalContext()
 	defer stop()
 	kube, err := kubernetes.NewForConfig(o.Config)
 	if err != nil {
-		setup.Fail(err)
+		setup.Fatal(err)
 	}
 	apps, err := versioned.NewForConfig(o.Config)
 	if err != nil {
-		setup.Fail(err)
+		setup.Fatal(err)
 	}
 	kubeFactory := kubeinformers.NewSharedInformerFactory(kube, *resync)
 	appsFactory := informers.NewSharedInformerFactory(apps, *resync)
 	c, err := newController(ctx, kube, apps,
 		kubeFactory.Apps().V1().Deployments(), kubeFactory.Core().V1().Services(), appsFactory.Apps().V1alpha1().AppServices())
 	if err != nil {
-		setup.Fail(err)
+		setup.Fatal(err)
 	}
 	kubeFactory.Start(ctx.Done())
 	appsFactory.Start(ctx.Done())
-	if err := c.run(ctx, o.Workers, setup.Ready); err != nil && !errors.Is(err, ctx.Err()) {
-		setup.Fail(err)
+	if err := c.run(ctx, o.Workers, setup.AnnounceReady); err != nil && !errors.Is(err, ctx.Err()) {
+		setup.Fatal(err)
 	}
 }

@@ -21,8 +21,8 @@ type Options struct {
 	Config  *rest.Config
 }
 
-// Parse reads the flags. The program may have added its own before.
-func Parse() Options {
+// ParseFlags reads the flags. The program may have added its own before.
+func ParseFlags() Options {
 	kubeconfig := flag.Lookup("kubeconfig") // controller-runtime brings one along
 	if kubeconfig == nil {
 		flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "how to reach the API server")
@@ -33,22 +33,22 @@ func Parse() Options {
 	flag.Parse()
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig.Value.String())
 	if err != nil {
-		Fail(fmt.Errorf("read --kubeconfig=%s: %w", kubeconfig.Value, err))
+		Fatal(fmt.Errorf("read --kubeconfig=%s: %w", kubeconfig.Value, err))
 	}
 	cfg.QPS, cfg.Burst = float32(*qps), max(1, int(2**qps))
 	return Options{Workers: *workers, Config: cfg}
 }
 
-// Context ends when the process is asked to end.
-func Context() (context.Context, context.CancelFunc) {
+// SignalContext ends when the process is asked to end.
+func SignalContext() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 }
 
-// Ready tells who started the process that its caches are filled and that it works.
-func Ready() { fmt.Println("ready") }
+// AnnounceReady tells who started the process that its caches are filled and that it works.
+func AnnounceReady() { fmt.Println("ready") }
 
-// Fail ends a process that cannot go on.
-func Fail(err error) {
+// Fatal ends a process that cannot go on.
+func Fatal(err error) {
 	klog.ErrorS(err, "Cannot go on")
 	klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 }

@@ -31,9 +31,9 @@ func Selector(app *appsapi.AppService) map[string]string {
 	return map[string]string{appsapi.LabelManagedBy: managedBy, appsapi.LabelWorkload: "deployment-" + app.Name}
 }
 
-func object(app *appsapi.AppService, more map[string]string) metav1.ObjectMeta {
+func objectMeta(app *appsapi.AppService, extraLabels map[string]string) metav1.ObjectMeta {
 	labels := Labels(app)
-	maps.Copy(labels, more)
+	maps.Copy(labels, extraLabels)
 	return metav1.ObjectMeta{
 		Namespace: app.Namespace, Name: app.Name, Labels: labels,
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(app, appsapi.GroupVersion.WithKind("AppService"))},
@@ -49,7 +49,7 @@ func Deployment(app *appsapi.AppService) *appsv1.Deployment {
 	none, one := intstr.FromInt32(0), intstr.FromInt32(1)
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
-		ObjectMeta: object(app, map[string]string{appsapi.LabelVersion: tag(app.Spec.Image), appsapi.LabelWorkload: "deployment-" + app.Name}),
+		ObjectMeta: objectMeta(app, map[string]string{appsapi.LabelVersion: imageTag(app.Spec.Image), appsapi.LabelWorkload: "deployment-" + app.Name}),
 		Spec: appsv1.DeploymentSpec{
 			Replicas:                app.Spec.Replicas,
 			ProgressDeadlineSeconds: new(int32(600)),
@@ -65,7 +65,7 @@ func Deployment(app *appsapi.AppService) *appsv1.Deployment {
 					AutomountServiceAccountToken: new(false),
 					EnableServiceLinks:           new(false),
 					SecurityContext:              &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-					TopologySpreadConstraints:    []corev1.TopologySpreadConstraint{spread(app, corev1.LabelHostname), spread(app, corev1.LabelTopologyZone)},
+					TopologySpreadConstraints:    []corev1.TopologySpreadConstraint{topologySpread(app, corev1.LabelHostname), topologySpread(app, corev1.LabelTopologyZone)},
 				},
 			},
 		},
@@ -80,27 +80,27 @@ func container(app *appsapi.AppService) corev1.Container {
 		SecurityContext:          &corev1.SecurityContext{AllowPrivilegeEscalation: new(false)},
 	}
 	if len(app.Spec.Ports) > 0 {
-		port := intstr.FromInt32(target(app.Spec.Ports[0]))
+		port := intstr.FromInt32(targetPort(app.Spec.Ports[0]))
 		out.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: port}}}
 	}
 	return out
 }
 
-func spread(app *appsapi.AppService, over string) corev1.TopologySpreadConstraint {
+func topologySpread(app *appsapi.AppService, topologyKey string) corev1.TopologySpreadConstraint {
 	return corev1.TopologySpreadConstraint{
-		MaxSkew: 1, TopologyKey: over, WhenUnsatisfiable: corev1.ScheduleAnyway,
+		MaxSkew: 1, TopologyKey: topologyKey, WhenUnsatisfiable: corev1.ScheduleAnyway,
 		LabelSelector: &metav1.LabelSelector{MatchLabels: Selector(app)}, MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
 	}
 }
 
-// tag is the version of an image.
-func tag(image string) string { return image[strings.LastIndex(image, ":")+1:] }
+// imageTag is the version of an image.
+func imageTag(image string) string { return image[strings.LastIndex(image, ":")+1:] }
 
 // ContainerPorts are the ports of the container, with what the API server would fill in.
 func ContainerPorts(app *appsapi.AppService) []corev1.ContainerPort {
 	var out []corev1.ContainerPort
 	for _, p := range app.Spec.Ports {
-		out = append(out, corev1.ContainerPort{Name: p.Name, ContainerPort: target(p), Protocol: protocol(p)})
+		out = append(out, corev1.ContainerPort{Name: p.Name, ContainerPort: targetPort(p), Protocol: protocol(p)})
 	}
 	return out
 }
@@ -109,7 +109,7 @@ func ContainerPorts(app *appsapi.AppService) []corev1.ContainerPort {
 func Service(app *appsapi.AppService) *corev1.Service {
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Service"},
-		ObjectMeta: object(app, nil),
+		ObjectMeta: objectMeta(app, nil),
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Selector: Selector(app), Ports: ServicePorts(app)},
 	}
 }
@@ -121,12 +121,12 @@ func HasService(app *appsapi.AppService) bool { return len(app.Spec.Ports) > 0 }
 func ServicePorts(app *appsapi.AppService) []corev1.ServicePort {
 	var out []corev1.ServicePort
 	for _, p := range app.Spec.Ports {
-		out = append(out, corev1.ServicePort{Name: p.Name, Port: p.Port, TargetPort: intstr.FromInt32(target(p)), Protocol: protocol(p)})
+		out = append(out, corev1.ServicePort{Name: p.Name, Port: p.Port, TargetPort: intstr.FromInt32(targetPort(p)), Protocol: protocol(p)})
 	}
 	return out
 }
 
-func target(p appsapi.Port) int32 {
+func targetPort(p appsapi.Port) int32 {
 	if p.TargetPort != 0 {
 		return p.TargetPort
 	}
@@ -150,8 +150,8 @@ func Available(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation && d.Status.AvailableReplicas >= want
 }
 
-// Report writes into the status of app whether it is ready.
-func Report(app *appsapi.AppService, ready bool, replicas, available int32) {
+// SetReadyStatus writes into the status of app whether it is ready.
+func SetReadyStatus(app *appsapi.AppService, ready bool, replicas, available int32) {
 	condition := metav1.Condition{
 		Type: appsapi.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: app.Generation,
 		Reason: appsapi.ReasonProgressing, Message: "Waiting for the Deployment",

@@ -30,7 +30,7 @@ import (
 func main() {
 	log.SetFlags(0)
 	address := flag.String("address", ":8080", "where to listen")
-	delay := flag.Duration("start-delay", 0, "listen only after this time")
+	startDelay := flag.Duration("start-delay", 0, "listen only after this time")
 	health := flag.Bool("healthy", true, "what /healthz says at first")
 	needs := flag.String("needs", "", "answer 503 until this URL has answered once")
 	crashAfter := flag.Duration("crash-after", -1, "exit with code 1 after this time")
@@ -38,19 +38,19 @@ func main() {
 	flag.Parse()
 
 	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt) // until the end
-	endAfter(*crashAfter, 1, "crashing as told")
-	endAfter(*exitAfter, 0, "done")
-	if err := serve(ctx, *address, *delay, after(*needs, handler(*health))); err != nil {
+	scheduleExit(*crashAfter, 1, "crashing as told")
+	scheduleExit(*exitAfter, 0, "done")
+	if err := serve(ctx, *address, *startDelay, requireDependency(*needs, handler(*health))); err != nil {
 		log.Fatalf("web: %v", err)
 	}
 }
 
-func endAfter(d time.Duration, code int, word string) {
+func scheduleExit(d time.Duration, code int, message string) {
 	if d < 0 {
 		return
 	}
 	time.AfterFunc(d, func() {
-		log.Print(word)
+		log.Print(message)
 		os.Exit(code)
 	})
 }
@@ -76,26 +76,26 @@ func serve(ctx context.Context, address string, delay time.Duration, h http.Hand
 	return <-stopped
 }
 
-// after answers 503 until another program has answered once.
-func after(url string, h http.Handler) http.Handler {
+// requireDependency answers 503 until another program has answered once.
+func requireDependency(url string, h http.Handler) http.Handler {
 	if url == "" {
 		return h
 	}
-	var met atomic.Bool
+	var dependencyUp atomic.Bool
 	client := &http.Client{Timeout: time.Second}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !met.Load() {
-			if !answers(client, url) {
+		if !dependencyUp.Load() {
+			if !isReachable(client, url) {
 				http.Error(w, "waiting for "+url, http.StatusServiceUnavailable)
 				return
 			}
-			met.Store(true)
+			dependencyUp.Store(true)
 		}
 		h.ServeHTTP(w, r)
 	})
 }
 
-func answers(client *http.Client, url string) bool {
+func isReachable(client *http.Client, url string) bool {
 	if address, ok := strings.CutPrefix(url, "tcp://"); ok {
 		c, err := net.DialTimeout("tcp", address, client.Timeout)
 		if err == nil {
@@ -103,12 +103,12 @@ func answers(client *http.Client, url string) bool {
 		}
 		return err == nil
 	}
-	answer, err := client.Get(url)
+	response, err := client.Get(url)
 	if err != nil {
 		return false
 	}
-	_ = answer.Body.Close()
-	return answer.StatusCode == http.StatusOK
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
 }
 
 func handler(health bool) http.Handler {

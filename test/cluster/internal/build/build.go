@@ -60,9 +60,9 @@ func findSource() (string, error) {
 	return "", errors.New("find test/cluster: run this inside a checkout of Holdfast")
 }
 
-// once makes what is missing, one build at a time in the whole cache. Whoever had to
+// buildOnce makes what is missing, one build at a time in the whole cache. Whoever had to
 // wait finds it made meanwhile. What is there needs no lock: it is complete.
-func (b *Builder) once(missing func() bool, make func() error) error {
+func (b *Builder) buildOnce(missing func() bool, build func() error) error {
 	if !missing() {
 		return nil
 	}
@@ -74,15 +74,15 @@ func (b *Builder) once(missing func() bool, make func() error) error {
 	if !missing() {
 		return nil
 	}
-	if err := b.sweep(); err != nil {
+	if err := b.removeLeftovers(); err != nil {
 		return err
 	}
-	return make()
+	return build()
 }
 
-// sweep removes what interrupted builds have left. Only the holder of the lock builds,
+// removeLeftovers removes what interrupted builds have left. Only the holder of the lock builds,
 // so nobody is at work on it.
-func (b *Builder) sweep() error {
+func (b *Builder) removeLeftovers() error {
 	left, err := filepath.Glob(filepath.Join(b.Cache, "*", ".*"))
 	if err != nil {
 		return err
@@ -111,11 +111,11 @@ func (b *Builder) lock() (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// during runs do and says every few seconds that it still does.
-func (b *Builder) during(what string, do func() error) error {
+// withProgress runs do and says every few seconds that it still does.
+func (b *Builder) withProgress(description string, do func() error) error {
 	start := time.Now()
 	since := func() time.Duration { return time.Since(start).Round(time.Second) }
-	fmt.Fprintf(b.Out, "%s\n", what)
+	fmt.Fprintf(b.Out, "%s\n", description)
 	tick := time.NewTicker(20 * time.Second)
 	defer tick.Stop()
 	done := make(chan error, 1)
@@ -124,18 +124,18 @@ func (b *Builder) during(what string, do func() error) error {
 		select {
 		case err := <-done:
 			if err != nil {
-				return fmt.Errorf("%s: %w", what, err)
+				return fmt.Errorf("%s: %w", description, err)
 			}
-			fmt.Fprintf(b.Out, "%s: done in %s\n", what, since())
+			fmt.Fprintf(b.Out, "%s: done in %s\n", description, since())
 			return nil
 		case <-tick.C:
-			fmt.Fprintf(b.Out, "%s: %s so far\n", what, since())
+			fmt.Fprintf(b.Out, "%s: %s so far\n", description, since())
 		}
 	}
 }
 
-// run runs a command in dir and returns its output as part of the error.
-func run(ctx context.Context, dir string, env []string, name string, args ...string) error {
+// runCommand runs a command in dir and returns its output as part of the error.
+func runCommand(ctx context.Context, dir string, env []string, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
@@ -149,12 +149,12 @@ func run(ctx context.Context, dir string, env []string, name string, args ...str
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, tail(out))
+		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, lastLines(out))
 	}
 	return nil
 }
 
-func tail(out []byte) string {
+func lastLines(out []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if len(lines) > 20 {
 		lines = lines[len(lines)-20:]

@@ -31,14 +31,14 @@ func TestParseLevel(t *testing.T) {
 	}
 }
 
-// TestPins holds the module files and the table of parts together.
-func TestPins(t *testing.T) {
+// TestModuleFilesMatchParts holds the module files and the table of parts together.
+func TestModuleFilesMatchParts(t *testing.T) {
 	for _, p := range parts(Node) {
 		dir := filepath.Join("..", "..", "parts", p.name)
-		if _, err := pinned(dir, p.module); err != nil {
+		if _, err := pinnedVersion(dir, p.module); err != nil {
 			t.Error(err)
 		}
-		f, err := parseMod(filepath.Join(dir, "go.mod"))
+		f, err := parseGoMod(filepath.Join(dir, "go.mod"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func TestPins(t *testing.T) {
 	}
 }
 
-func TestKubernetesMod(t *testing.T) {
+func TestKubernetesGoMod(t *testing.T) {
 	parse := func(text string) *modfile.File {
 		f, err := modfile.Parse("go.mod", []byte(text), nil)
 		if err != nil {
@@ -65,9 +65,9 @@ func TestKubernetesMod(t *testing.T) {
 		}
 		return f
 	}
-	ours := parse("module example.com/parts/kubernetes\n\ngo 1.26.0\n\ntool k8s.io/kubernetes/cmd/kubelet\n\nrequire k8s.io/kubernetes v1.36.3\n")
+	pinnedMod := parse("module example.com/parts/kubernetes\n\ngo 1.26.0\n\ntool k8s.io/kubernetes/cmd/kubelet\n\nrequire k8s.io/kubernetes v1.36.3\n")
 	upstream := parse("module k8s.io/kubernetes\n\ngo 1.24.0\n\nreplace k8s.io/api => ./staging/src/k8s.io/api\n\nreplace example.com/x => example.com/y v1.0.0\n")
-	got, err := kubernetesMod(ours, upstream, "v1.34.4")
+	got, err := kubernetesGoMod(pinnedMod, upstream, "v1.34.4")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ replace k8s.io/api => k8s.io/api v0.34.4
 	}
 }
 
-func TestDigestSeesEveryChange(t *testing.T) {
+func TestDigestChangesWithContent(t *testing.T) {
 	dir := t.TempDir()
 	seen := map[string]string{}
 	for what, change := range map[string]func() error{
@@ -111,8 +111,8 @@ func TestDigestSeesEveryChange(t *testing.T) {
 	}
 }
 
-// TestImage reads an image back as containerd would.
-func TestImage(t *testing.T) {
+// TestImageIsBuiltOnceAndReadable reads an image back as containerd would.
+func TestImageIsBuiltOnceAndReadable(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "binary")
 	if err := os.WriteFile(binary, []byte("program"), 0o755); err != nil {
 		t.Fatal(err)
@@ -122,15 +122,15 @@ func TestImage(t *testing.T) {
 	im := image{
 		name:   "localhost/thing:1",
 		config: v1.Config{Entrypoint: []string{"/program"}, User: "65532:65532"},
-		layer: func(_ context.Context, _ *Builder, file string) error {
+		writeLayer: func(_ context.Context, _ *Builder, file string) error {
 			built++
-			return writeTar(file, folderEntry("tmp", 0o1777), fileEntry("program", binary))
+			return writeTar(file, dirEntry("tmp", 0o1777), fileEntry("program", binary))
 		},
 	}
 	var file string
 	for range 2 {
 		var err error
-		if file, err = b.image(t.Context(), im); err != nil {
+		if file, err = b.buildImage(t.Context(), im); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -166,11 +166,11 @@ func TestImage(t *testing.T) {
 	}
 }
 
-func TestFailedBuildIsNotKept(t *testing.T) {
+func TestFailedBuildIsNotCached(t *testing.T) {
 	b := &Builder{Source: t.TempDir(), Cache: t.TempDir(), Out: io.Discard}
-	im := image{name: "localhost/thing:1", layer: func(context.Context, *Builder, string) error { return errors.New("no room") }}
+	im := image{name: "localhost/thing:1", writeLayer: func(context.Context, *Builder, string) error { return errors.New("no room") }}
 	for range 2 { // the second must not take the rest of the first for a result
-		if _, err := b.image(t.Context(), im); err == nil || !strings.Contains(err.Error(), "building image localhost/thing:1: no room") {
+		if _, err := b.buildImage(t.Context(), im); err == nil || !strings.Contains(err.Error(), "building image localhost/thing:1: no room") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -179,8 +179,8 @@ func TestFailedBuildIsNotKept(t *testing.T) {
 	}
 }
 
-// TestLock lets a second build wait, and says so.
-func TestLock(t *testing.T) {
+// TestLockBlocksSecondBuild lets a second build wait, and says so.
+func TestLockBlocksSecondBuild(t *testing.T) {
 	var out bytes.Buffer
 	a, b := &Builder{Cache: t.TempDir(), Out: io.Discard}, &Builder{Out: &out}
 	b.Cache = a.Cache

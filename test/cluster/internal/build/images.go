@@ -41,25 +41,25 @@ const (
 
 // image is made from one file system layer, written by layer as a tar archive.
 type image struct {
-	name   string
-	also   []string // further names
-	inputs []string // files and folders it is made from, below Source
-	recipe string   // what else decides how it comes out
-	config v1.Config
-	layer  func(ctx context.Context, b *Builder, tarFile string) error
+	name       string
+	aliases    []string // further names
+	inputs     []string // files and folders it is made from, below Source
+	recipe     string   // what else decides how it comes out
+	config     v1.Config
+	writeLayer func(ctx context.Context, b *Builder, tarFile string) error
 }
 
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 func images() []image {
 	return []image{
-		program(PauseImage, "./images/pause", "images/pause"),
-		program(CoreDNSImage, ".", "parts/coredns"),
-		program(WebImage, "./images/web", "images/web"),
-		program(nginxSample, "./images/web", "images/web", "--address=:80"),
-		{name: BusyboxImage, also: []string{busyboxSample}, layer: busyboxLayer, config: v1.Config{Cmd: []string{"sh"}, Env: []string{defaultPath}}},
-		mariadb(MariaDB1011Image, "bookworm", mariaDBSample),
-		mariadb(MariaDB118Image, "trixie"),
+		programImage(PauseImage, "./images/pause", "images/pause"),
+		programImage(CoreDNSImage, ".", "parts/coredns"),
+		programImage(WebImage, "./images/web", "images/web"),
+		programImage(nginxSample, "./images/web", "images/web", "--address=:80"),
+		{name: BusyboxImage, aliases: []string{busyboxSample}, writeLayer: busyboxLayer, config: v1.Config{Cmd: []string{"sh"}, Env: []string{defaultPath}}},
+		mariadbImage(MariaDB1011Image, "bookworm", mariaDBSample),
+		mariadbImage(MariaDB118Image, "trixie"),
 	}
 }
 
@@ -67,7 +67,7 @@ func images() []image {
 func (b *Builder) Images(ctx context.Context) ([]string, error) {
 	var files []string
 	for _, im := range images() {
-		file, err := b.image(ctx, im)
+		file, err := b.buildImage(ctx, im)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +76,7 @@ func (b *Builder) Images(ctx context.Context) ([]string, error) {
 	return files, nil
 }
 
-func (b *Builder) image(ctx context.Context, im image) (string, error) {
+func (b *Builder) buildImage(ctx context.Context, im image) (string, error) {
 	var inputs []string
 	for _, in := range im.inputs {
 		inputs = append(inputs, filepath.Join(b.Source, in))
@@ -86,18 +86,18 @@ func (b *Builder) image(ctx context.Context, im image) (string, error) {
 		return "", err
 	}
 	safe := strings.NewReplacer("/", "_", ":", "_").Replace(im.name)
-	file := filepath.Join(b.Cache, "images", fmt.Sprintf("%s-%s.tar", safe, Key(sources, im.recipe+strings.Join(im.also, " "), fmt.Sprint(im.config))))
+	file := filepath.Join(b.Cache, "images", fmt.Sprintf("%s-%s.tar", safe, Key(sources, im.recipe+strings.Join(im.aliases, " "), fmt.Sprint(im.config))))
 	missing := func() bool {
 		_, err := os.Stat(file)
 		return err != nil
 	}
-	return file, b.once(missing, func() error {
-		return b.during("building image "+im.name, func() error { return b.archive(ctx, im, file) })
+	return file, b.buildOnce(missing, func() error {
+		return b.withProgress("building image "+im.name, func() error { return b.writeArchive(ctx, im, file) })
 	})
 }
 
-// archive writes the image in the form that `docker save` has and containerd imports.
-func (b *Builder) archive(ctx context.Context, im image, file string) error {
+// writeArchive writes the image in the form that `docker save` has and containerd imports.
+func (b *Builder) writeArchive(ctx context.Context, im image, file string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (b *Builder) archive(ctx context.Context, im image, file string) error {
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
 	rootfs := filepath.Join(tmp, "rootfs.tar")
-	if err := im.layer(ctx, b, rootfs); err != nil {
+	if err := im.writeLayer(ctx, b, rootfs); err != nil {
 		return err
 	}
 	layer, err := tarball.LayerFromFile(rootfs, tarball.WithCompressionLevel(gzip.BestSpeed))
@@ -128,53 +128,53 @@ func (b *Builder) archive(ctx context.Context, im image, file string) error {
 		return err
 	}
 	tags := map[name.Reference]v1.Image{}
-	for _, n := range append([]string{im.name}, im.also...) {
+	for _, n := range append([]string{im.name}, im.aliases...) {
 		tag, err := name.NewTag(n)
 		if err != nil {
 			return err
 		}
 		tags[tag] = img
 	}
-	done := filepath.Join(tmp, "image.tar")
-	if err := tarball.MultiRefWriteToFile(done, tags); err != nil {
+	finished := filepath.Join(tmp, "image.tar")
+	if err := tarball.MultiRefWriteToFile(finished, tags); err != nil {
 		return err
 	}
-	return os.Rename(done, file)
+	return os.Rename(finished, file)
 }
 
-// nothingBut configures an image that holds one static program and no root user.
-var nothingBut = v1.Config{Entrypoint: []string{"/program"}, User: "65532:65532"}
+// programConfig configures an image that holds one static program and no root user.
+var programConfig = v1.Config{Entrypoint: []string{"/program"}, User: "65532:65532"}
 
 // ProgramImage writes an image of one static program to an archive.
 func (b *Builder) ProgramImage(ctx context.Context, name, binary, archive string) error {
-	return b.archive(ctx, image{
-		name: name, config: nothingBut,
-		layer: func(_ context.Context, _ *Builder, tarFile string) error {
-			return writeTar(tarFile, folderEntry("tmp", 0o1777), fileEntry("program", binary))
+	return b.writeArchive(ctx, image{
+		name: name, config: programConfig,
+		writeLayer: func(_ context.Context, _ *Builder, tarFile string) error {
+			return writeTar(tarFile, dirEntry("tmp", 0o1777), fileEntry("program", binary))
 		},
 	}, archive)
 }
 
-// program is an image with nothing but one static Go program, built from package pkg
+// programImage is an image with nothing but one static Go program, built from package pkg
 // of the module in or above folder.
-func program(name, pkg, folder string, args ...string) image {
-	config := nothingBut
+func programImage(name, pkg, folder string, args ...string) image {
+	config := programConfig
 	config.Cmd = args
 	return image{
 		name:   name,
 		inputs: []string{folder},
 		config: config,
-		layer: func(ctx context.Context, b *Builder, tarFile string) error {
+		writeLayer: func(ctx context.Context, b *Builder, tarFile string) error {
 			binary := tarFile + ".program"
 			dir := b.Source
 			if pkg == "." {
 				dir = filepath.Join(b.Source, folder)
 			}
 			env := []string{"CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="}
-			if err := run(ctx, dir, env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, pkg); err != nil {
+			if err := runCommand(ctx, dir, env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, pkg); err != nil {
 				return err
 			}
-			return writeTar(tarFile, folderEntry("tmp", 0o1777), fileEntry("program", binary))
+			return writeTar(tarFile, dirEntry("tmp", 0o1777), fileEntry("program", binary))
 		},
 	}
 }
@@ -192,30 +192,30 @@ func busyboxLayer(ctx context.Context, _ *Builder, tarFile string) error {
 	if err != nil {
 		return fmt.Errorf("list the applets of busybox: %w", err)
 	}
-	entries := []entry{folderEntry("tmp", 0o1777), folderEntry("bin", 0o755), fileEntry("bin/busybox", binary)}
+	entries := []tarEntry{dirEntry("tmp", 0o1777), dirEntry("bin", 0o755), fileEntry("bin/busybox", binary)}
 	for _, a := range strings.Fields(string(applets)) {
 		if a != "busybox" {
-			entries = append(entries, entry{header: tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + a, Linkname: "busybox"}})
+			entries = append(entries, tarEntry{header: tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + a, Linkname: "busybox"}})
 		}
 	}
 	return writeTar(tarFile, entries...)
 }
 
-// entry is one name in a layer; content is copied from file, if set.
-type entry struct {
+// tarEntry is one name in a layer; content is copied from file, if set.
+type tarEntry struct {
 	header tar.Header
 	file   string
 }
 
-func folderEntry(name string, mode int64) entry {
-	return entry{header: tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: mode}}
+func dirEntry(name string, mode int64) tarEntry {
+	return tarEntry{header: tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: mode}}
 }
 
-func fileEntry(name, file string) entry {
-	return entry{header: tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755}, file: file}
+func fileEntry(name, file string) tarEntry {
+	return tarEntry{header: tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755}, file: file}
 }
 
-func writeTar(path string, entries ...entry) (err error) {
+func writeTar(path string, entries ...tarEntry) (err error) {
 	out, err := os.Create(path)
 	if err != nil {
 		return err
@@ -227,14 +227,14 @@ func writeTar(path string, entries ...entry) (err error) {
 	}()
 	w := tar.NewWriter(out)
 	for _, e := range entries {
-		if err := e.writeTo(w); err != nil {
+		if err := e.write(w); err != nil {
 			return fmt.Errorf("write %s: %w", e.header.Name, err)
 		}
 	}
 	return w.Close()
 }
 
-func (e entry) writeTo(w *tar.Writer) error {
+func (e tarEntry) write(w *tar.Writer) error {
 	if e.file == "" {
 		return w.WriteHeader(&e.header)
 	}

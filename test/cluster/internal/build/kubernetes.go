@@ -12,32 +12,32 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// otherKubernetes makes a module like the pinned one for another version of
+// kubernetesModuleFor makes a module like the pinned one for another version of
 // Kubernetes. Its go.mod replaces the staging modules by folders of its own tree;
 // released, they are modules v0.x.y of their own.
-func (b *Builder) otherKubernetes(ctx context.Context, pinnedDir, version string) (string, error) {
+func (b *Builder) kubernetesModuleFor(ctx context.Context, pinnedDir, version string) (string, error) {
 	dir := filepath.Join(b.Cache, "modules", "kubernetes-"+version)
 	missing := func() bool {
 		_, err := os.Stat(filepath.Join(dir, "go.sum")) // written last
 		return err != nil
 	}
-	return dir, b.once(missing, func() error {
-		return b.during("resolving the modules of Kubernetes "+version, func() error {
+	return dir, b.buildOnce(missing, func() error {
+		return b.withProgress("resolving the modules of Kubernetes "+version, func() error {
 			return b.resolveKubernetes(ctx, pinnedDir, dir, version)
 		})
 	})
 }
 
 func (b *Builder) resolveKubernetes(ctx context.Context, pinnedDir, dir, version string) error {
-	upstream, err := upstreamMod(ctx, b.Source, version)
+	upstream, err := upstreamGoMod(ctx, b.Source, version)
 	if err != nil {
 		return err
 	}
-	ours, err := parseMod(filepath.Join(pinnedDir, "go.mod"))
+	pinnedMod, err := parseGoMod(filepath.Join(pinnedDir, "go.mod"))
 	if err != nil {
 		return err
 	}
-	mod, err := kubernetesMod(ours, upstream, version)
+	mod, err := kubernetesGoMod(pinnedMod, upstream, version)
 	if err != nil {
 		return err
 	}
@@ -47,23 +47,23 @@ func (b *Builder) resolveKubernetes(ctx context.Context, pinnedDir, dir, version
 	if err := os.WriteFile(filepath.Join(dir, "go.mod"), mod, 0o644); err != nil {
 		return err
 	}
-	return run(ctx, dir, []string{"GOWORK=off", "GOFLAGS=-mod=mod"}, "go", "mod", "tidy")
+	return runCommand(ctx, dir, []string{"GOWORK=off", "GOFLAGS=-mod=mod"}, "go", "mod", "tidy")
 }
 
-// kubernetesMod keeps module name and tools of ours, and takes the rest from upstream.
-func kubernetesMod(ours, upstream *modfile.File, version string) ([]byte, error) {
+// kubernetesGoMod keeps module name and tools of ours, and takes the rest from upstream.
+func kubernetesGoMod(pinnedMod, upstream *modfile.File, version string) ([]byte, error) {
 	staging := "v0" + strings.TrimPrefix(version, "v1")
 	f := new(modfile.File)
-	if err := f.AddModuleStmt(ours.Module.Mod.Path); err != nil {
+	if err := f.AddModuleStmt(pinnedMod.Module.Mod.Path); err != nil {
 		return nil, err
 	}
-	if err := f.AddGoStmt(ours.Go.Version); err != nil {
+	if err := f.AddGoStmt(pinnedMod.Go.Version); err != nil {
 		return nil, err
 	}
 	if err := f.AddRequire(kubernetesModule, version); err != nil {
 		return nil, err
 	}
-	for _, t := range ours.Tool {
+	for _, t := range pinnedMod.Tool {
 		if err := f.AddTool(t.Path); err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func kubernetesMod(ours, upstream *modfile.File, version string) ([]byte, error)
 	return f.Format()
 }
 
-func upstreamMod(ctx context.Context, dir, version string) (*modfile.File, error) {
+func upstreamGoMod(ctx context.Context, dir, version string) (*modfile.File, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", kubernetesModule+"@"+version)
 	cmd.Dir = dir
 	out, err := cmd.Output()
@@ -91,5 +91,5 @@ func upstreamMod(ctx context.Context, dir, version string) (*modfile.File, error
 	if err := json.Unmarshal(out, &module); err != nil {
 		return nil, err
 	}
-	return parseMod(module.GoMod)
+	return parseGoMod(module.GoMod)
 }

@@ -8,15 +8,15 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// mariadb is the server of a Debian release with our entrypoint: bookworm has 10.11,
+// mariadbImage is the server of a Debian release with our entrypoint: bookworm has 10.11,
 // trixie 11.8, so that major upgrades can be tested with real servers.
-func mariadb(name, release string, also ...string) image {
+func mariadbImage(name, release string, aliases ...string) image {
 	const folder = "images/mariadb"
 	return image{
-		name:   name,
-		also:   also,
-		inputs: []string{folder},
-		recipe: strings.Join(mmdebstrapArgs(""), " ") + release,
+		name:    name,
+		aliases: aliases,
+		inputs:  []string{folder},
+		recipe:  strings.Join(mmdebstrapArgs(""), " ") + release,
 		config: v1.Config{
 			Entrypoint:   []string{"docker-entrypoint.sh"},
 			Cmd:          []string{"mariadbd"},
@@ -25,27 +25,27 @@ func mariadb(name, release string, also ...string) image {
 			ExposedPorts: map[string]struct{}{"3306/tcp": {}},
 			Volumes:      map[string]struct{}{"/var/lib/mysql": {}},
 		},
-		layer: func(ctx context.Context, b *Builder, tarFile string) error {
+		writeLayer: func(ctx context.Context, b *Builder, tarFile string) error {
 			args := append(mmdebstrapArgs(filepath.Join(b.Source, folder)), release, tarFile)
 			// Its mounts are in a namespace and its files beside the image: killed, it
 			// leaves neither on the machine.
 			env := []string{"TMPDIR=" + filepath.Dir(tarFile)}
-			return run(ctx, b.Source, env, "unshare", append([]string{"--mount", "mmdebstrap"}, args...)...)
+			return runCommand(ctx, b.Source, env, "unshare", append([]string{"--mount", "mmdebstrap"}, args...)...)
 		},
 	}
 }
 
-// unused lists what the server and its tools do not need at run time; it is more
+// removedPaths lists what the server and its tools do not need at run time; it is more
 // than half of the size.
-var unused = []string{
+var removedPaths = []string{
 	"/usr/share/doc", "/usr/share/man", "/usr/share/info", "/usr/share/locale", "/usr/share/zoneinfo",
 	"/usr/share/perl*", "/usr/lib/*/perl*", "/usr/bin/perl*", "/usr/lib/*/gconv",
 	"/usr/lib/apt", "/var/lib/apt", "/var/lib/dpkg", "/var/cache/*", "/var/log/*",
 }
 
 func mmdebstrapArgs(folder string) []string {
-	remove := make([]string, len(unused))
-	for i, path := range unused {
+	remove := make([]string, len(removedPaths))
+	for i, path := range removedPaths {
 		remove[i] = `"$1"` + path
 	}
 	return []string{

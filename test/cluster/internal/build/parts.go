@@ -74,25 +74,25 @@ func parts(level Level) []part {
 func (b *Builder) Assets(ctx context.Context, level Level) (string, error) {
 	var dirs []string
 	for _, p := range parts(level) {
-		dir, err := b.part(ctx, p)
+		dir, err := b.buildPart(ctx, p)
 		if err != nil {
 			return "", err
 		}
 		dirs = append(dirs, dir)
 	}
-	return b.collect(dirs)
+	return b.linkPrograms(dirs)
 }
 
-// part builds the missing programs of p and returns their folder.
-func (b *Builder) part(ctx context.Context, p part) (string, error) {
+// buildPart builds the missing programs of p and returns their folder.
+func (b *Builder) buildPart(ctx context.Context, p part) (string, error) {
 	module := filepath.Join(b.Source, "parts", p.name)
-	version, err := pinned(module, p.module)
+	version, err := pinnedVersion(module, p.module)
 	if err != nil {
 		return "", err
 	}
 	if v := "v" + strings.TrimPrefix(b.Kubernetes, "v"); p.module == kubernetesModule && b.Kubernetes != "" && v != version {
 		version = v
-		if module, err = b.otherKubernetes(ctx, module, version); err != nil {
+		if module, err = b.kubernetesModuleFor(ctx, module, version); err != nil {
 			return "", err
 		}
 	}
@@ -106,10 +106,10 @@ func (b *Builder) part(ctx context.Context, p part) (string, error) {
 		return "", err
 	}
 	missing := func() bool { return len(p.missing(dir)) > 0 }
-	return dir, b.once(missing, func() error {
+	return dir, b.buildOnce(missing, func() error {
 		names := p.missing(dir)
 		what := fmt.Sprintf("building %s %s (%s)", p.name, version, strings.Join(names, ", "))
-		return b.during(what, func() error { return compile(ctx, p, module, dir, flags, names) })
+		return b.withProgress(what, func() error { return compile(ctx, p, module, dir, flags, names) })
 	})
 }
 
@@ -151,7 +151,7 @@ func compile(ctx context.Context, p part, module, dir string, flags, names []str
 	for _, name := range names {
 		args = append(args, p.programs[name])
 	}
-	if err := run(ctx, module, []string{cgo, "GOWORK=off", "GOFLAGS="}, "go", args...); err != nil {
+	if err := runCommand(ctx, module, []string{cgo, "GOWORK=off", "GOFLAGS="}, "go", args...); err != nil {
 		return err
 	}
 	for _, name := range names {
@@ -163,8 +163,8 @@ func compile(ctx context.Context, p part, module, dir string, flags, names []str
 	return nil
 }
 
-// collect links the programs of several folders into one, named after them.
-func (b *Builder) collect(dirs []string) (string, error) {
+// linkPrograms links the programs of several folders into one, named after them.
+func (b *Builder) linkPrograms(dirs []string) (string, error) {
 	dir := filepath.Join(b.Cache, "assets", Key(dirs...))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
@@ -184,9 +184,9 @@ func (b *Builder) collect(dirs []string) (string, error) {
 	return dir, nil
 }
 
-// pinned returns the version of module that the go.mod in dir requires.
-func pinned(dir, module string) (string, error) {
-	f, err := parseMod(filepath.Join(dir, "go.mod"))
+// pinnedVersion returns the version of module that the go.mod in dir requires.
+func pinnedVersion(dir, module string) (string, error) {
+	f, err := parseGoMod(filepath.Join(dir, "go.mod"))
 	if err != nil {
 		return "", err
 	}
@@ -198,7 +198,7 @@ func pinned(dir, module string) (string, error) {
 	return "", fmt.Errorf("%s/go.mod does not require %s", dir, module)
 }
 
-func parseMod(path string) (*modfile.File, error) {
+func parseGoMod(path string) (*modfile.File, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

@@ -15,12 +15,12 @@ import (
 )
 
 // Rootfs unpacks an image, once, and returns the folder. Its programs can be run there by chroot.
-func (b *Builder) Rootfs(ctx context.Context, called string) (string, error) {
-	i := slices.IndexFunc(images(), func(im image) bool { return im.name == called })
+func (b *Builder) Rootfs(ctx context.Context, imageName string) (string, error) {
+	i := slices.IndexFunc(images(), func(im image) bool { return im.name == imageName })
 	if i < 0 {
-		return "", fmt.Errorf("there is no image %q", called)
+		return "", fmt.Errorf("there is no image %q", imageName)
 	}
-	archive, err := b.image(ctx, images()[i])
+	archive, err := b.buildImage(ctx, images()[i])
 	if err != nil {
 		return "", err
 	}
@@ -29,14 +29,14 @@ func (b *Builder) Rootfs(ctx context.Context, called string) (string, error) {
 		_, err := os.Stat(dir)
 		return err != nil
 	}
-	return dir, b.once(missing, func() error {
-		return b.during("unpacking image "+called, func() error { return unpack(ctx, archive, called, dir) })
+	return dir, b.buildOnce(missing, func() error {
+		return b.withProgress("unpacking image "+imageName, func() error { return unpack(ctx, archive, imageName, dir) })
 	})
 }
 
 // unpack is done when the folder has its name.
-func unpack(ctx context.Context, archive, called, dir string) error {
-	tag, err := name.NewTag(called)
+func unpack(ctx context.Context, archive, imageName, dir string) error {
+	tag, err := name.NewTag(imageName)
 	if err != nil {
 		return err
 	}

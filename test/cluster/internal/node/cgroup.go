@@ -12,9 +12,9 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// hierarchies lists the cgroup hierarchies: one with version 2, one per controller
+// cgroupHierarchies lists the cgroup hierarchies: one with version 2, one per controller
 // with version 1.
-func hierarchies() ([]string, error) {
+func cgroupHierarchies() ([]string, error) {
 	if _, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.controllers")); err == nil {
 		return []string{cgroupRoot}, nil
 	}
@@ -31,9 +31,9 @@ func hierarchies() ([]string, error) {
 	return roots, nil
 }
 
-// delegate lets folders below the root of a version 2 hierarchy use all controllers:
+// delegateControllers lets folders below the root of a version 2 hierarchy use all controllers:
 // kubelet wants them in its own.
-func delegate() error {
+func delegateControllers() error {
 	controllers, err := os.ReadFile(filepath.Join(cgroupRoot, "cgroup.controllers"))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // version 1 has a hierarchy for each
@@ -52,10 +52,10 @@ func delegate() error {
 // makeCgroups makes the node's folder in every hierarchy. A new folder of the cpuset
 // controller allows no processor at all until it is told which.
 func makeCgroups(name string) error {
-	if err := delegate(); err != nil {
+	if err := delegateControllers(); err != nil {
 		return err
 	}
-	roots, err := hierarchies()
+	roots, err := cgroupHierarchies()
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func makeCgroups(name string) error {
 
 // removeCgroups removes the node's folders, innermost first.
 func removeCgroups(name string) error {
-	roots, err := hierarchies()
+	roots, err := cgroupHierarchies()
 	if err != nil {
 		return err
 	}

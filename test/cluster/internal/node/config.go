@@ -31,7 +31,7 @@ type Config struct {
 	Assets string   // folder of the programs
 	Images []string // archives to import
 
-	outer string // Dir as the host knows it
+	hostPath string // Dir as the host knows it
 }
 
 const (
@@ -44,27 +44,27 @@ const (
 	dnsAddress   = "10.96.0.10"
 	innerAPIPort = 6443
 
-	// inside is where the node sees its data folder: a short path, because the path
+	// nodeDataDir is where the node sees its data folder: a short path, because the path
 	// of a Unix socket may have 107 characters.
-	inside = "/run/holdfast"
+	nodeDataDir = "/run/holdfast"
 )
 
-func (c Config) file(name string) string { return filepath.Join(c.Dir, name) }
+func (c Config) path(name string) string { return filepath.Join(c.Dir, name) }
 
 // Kubeconfig is the file that kubectl uses from the host. It appears when the
 // cluster is ready.
-func (c Config) Kubeconfig() string { return c.file("kubeconfig") }
+func (c Config) Kubeconfig() string { return c.path("kubeconfig") }
 
 // Volumes is the folder of the files behind the volumes.
-func (c Config) Volumes() string { return c.file("volumes") }
+func (c Config) Volumes() string { return c.path("volumes") }
 
 // cgroup names the folder that everything of the node's pods is below, in every
 // hierarchy. It follows from the data folder.
 func (c Config) cgroup() string { return "holdfast-" + build.Key(c.hostDir()) }
 
 func (c Config) hostDir() string {
-	if c.outer != "" {
-		return c.outer
+	if c.hostPath != "" {
+		return c.hostPath
 	}
 	return c.Dir
 }
@@ -77,7 +77,7 @@ func (c Config) save() error {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(c.file(configFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(c.path(configFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s holds another cluster or the rest of one: take it down first", c.Dir)
 	}
@@ -91,7 +91,7 @@ func (c Config) save() error {
 
 // Load reads the configuration of the cluster in dir.
 func Load(dir string) (Config, error) {
-	c, err := load(dir)
+	c, err := readConfig(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return c, fmt.Errorf("no cluster in %s: start one first", dir)
 	}
@@ -100,7 +100,7 @@ func Load(dir string) (Config, error) {
 
 // Import makes the image in an archive known to the node, without a registry.
 func (c Config) Import(ctx context.Context, archive string) error {
-	out, err := exec.CommandContext(ctx, filepath.Join(c.Assets, "ctr"), "--address", c.file("containerd.sock"),
+	out, err := exec.CommandContext(ctx, filepath.Join(c.Assets, "ctr"), "--address", c.path("containerd.sock"),
 		"--namespace=k8s.io", "images", "import", archive).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("import image %s: %w: %s", archive, err, out)
@@ -108,7 +108,7 @@ func (c Config) Import(ctx context.Context, archive string) error {
 	return nil
 }
 
-func load(dir string) (Config, error) {
+func readConfig(dir string) (Config, error) {
 	var c Config
 	data, err := os.ReadFile(filepath.Join(dir, configFile))
 	if err != nil {
@@ -118,6 +118,6 @@ func load(dir string) (Config, error) {
 		return c, fmt.Errorf("read %s/%s: %w", dir, configFile, err)
 	}
 	// The node reads it under another path than the host.
-	c.outer, c.Dir = c.Dir, dir
+	c.hostPath, c.Dir = c.Dir, dir
 	return c, nil
 }

@@ -19,12 +19,12 @@ const endTimeout = 20 * time.Second
 // in, also when its folder is gone. Nothing there is fine.
 func Down(dir string, out io.Writer) error {
 	start := time.Now()
-	pids, err := find(dir)
+	pids, err := findClusterProcesses(dir)
 	if err != nil {
 		return err
 	}
 	for _, pid := range pids {
-		if err := end(pid, dir); err != nil {
+		if err := endCluster(pid, dir); err != nil {
 			return err
 		}
 	}
@@ -38,7 +38,7 @@ func Down(dir string, out io.Writer) error {
 		fmt.Fprintf(out, "no cluster in %s\n", dir)
 		return nil
 	}
-	if err := remove(dir); err != nil {
+	if err := removeDataDir(dir); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "cluster in %s is gone (%.1f s)\n", dir, time.Since(start).Seconds())
@@ -52,51 +52,51 @@ func cleanNode(c Config) error {
 	if err := storage.Detach(ctx, c.Volumes()); err != nil {
 		return fmt.Errorf("detach loop devices: %w", err)
 	}
-	if err := again(func() error { return removeCgroups(c.cgroup()) }); err != nil {
+	if err := retryWhileBusy(func() error { return removeCgroups(c.cgroup()) }); err != nil {
 		return fmt.Errorf("remove cgroup folders: %w", err)
 	}
 	return nil
 }
 
-// end kills the process that all others of the cluster depend on, and waits for them:
+// endCluster kills the process that all others of the cluster depend on, and waits for them:
 // those of a node end with its pid namespace, those of a control plane with their
 // parent.
-func end(pid int, dir string) error {
-	root, err := open(pid)
+func endCluster(pid int, dir string) error {
+	root, err := openProcess(pid)
 	if err != nil {
 		return err
 	}
 	defer root.close()
-	if !runs(pid, dir) {
+	if !isClusterProcess(pid, dir) {
 		return nil // ended before it was opened; the pid may be somebody else's now
 	}
 	pids, err := descendants(pid)
 	if err != nil {
 		return err
 	}
-	family := []handle{root}
+	handles := []processHandle{root}
 	for _, child := range pids {
-		h, err := open(child)
+		h, err := openProcess(child)
 		if err != nil {
 			return err
 		}
 		defer h.close()
-		family = append(family, h)
+		handles = append(handles, h)
 	}
 	if err := root.kill(); err != nil {
 		return fmt.Errorf("kill process %d: %w", pid, err)
 	}
-	for _, h := range family {
-		if gone, err := h.ended(int(endTimeout.Seconds())); err != nil || !gone {
+	for _, h := range handles {
+		if exited, err := h.waitExit(int(endTimeout.Seconds())); err != nil || !exited {
 			return fmt.Errorf("the cluster in %s was killed (process %d), but does not end: %w", dir, pid, err)
 		}
 	}
 	return nil
 }
 
-// remove deletes the data folder, but only one that a cluster has made. The file that
+// removeDataDir deletes the data folder, but only one that a cluster has made. The file that
 // says so goes last: a removal that is interrupted can be repeated.
-func remove(dir string) error {
+func removeDataDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -104,13 +104,13 @@ func remove(dir string) error {
 	if err != nil {
 		return err
 	}
-	mark := filepath.Join(dir, configFile)
+	marker := filepath.Join(dir, configFile)
 	if len(entries) > 0 {
-		if _, err := os.Stat(mark); err != nil {
+		if _, err := os.Stat(marker); err != nil {
 			return fmt.Errorf("%s is not the data folder of a cluster: not removed", dir)
 		}
 	}
-	return again(func() error {
+	return retryWhileBusy(func() error {
 		for _, e := range entries {
 			if e.Name() == configFile {
 				continue
@@ -119,19 +119,19 @@ func remove(dir string) error {
 				return err
 			}
 		}
-		if err := os.Remove(mark); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Remove(marker); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 		return os.Remove(dir)
 	})
 }
 
-// again repeats what fails because the kernel still tidies up behind a namespace that
+// retryWhileBusy repeats what fails because the kernel still tidies up behind a namespace that
 // has just ended: it unmounts and empties cgroups a moment after the last process.
-func again(do func() error) error {
+func retryWhileBusy(attempt func() error) error {
 	deadline := time.Now().Add(endTimeout)
 	for {
-		err := do()
+		err := attempt()
 		busy := errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.ENOTEMPTY)
 		if !busy || time.Now().After(deadline) {
 			return err

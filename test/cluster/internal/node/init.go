@@ -17,10 +17,10 @@ func Init(dir string) error {
 	if os.Getpid() != 1 {
 		return errors.New("init runs as pid 1 of the node's own namespaces; use up")
 	}
-	if err := arrangeMounts(dir); err != nil {
+	if err := setUpMounts(dir); err != nil {
 		return fmt.Errorf("arrange mounts: %w", err)
 	}
-	cmd := exec.Command("/proc/self/exe", "supervise", dirFlag(inside))
+	cmd := exec.Command("/proc/self/exe", "supervise", dirFlag(nodeDataDir))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.ExtraFiles = []*os.File{os.NewFile(progressFD, "progress"), os.NewFile(listenerFD, "listener")}
 	if err := cmd.Start(); err != nil {
@@ -46,9 +46,9 @@ func Init(dir string) error {
 	}
 }
 
-// arrangeMounts cuts the mounts off from the host, then shares them among the node's
+// setUpMounts cuts the mounts off from the host, then shares them among the node's
 // own: kubelet's volumes must reach the containers.
-func arrangeMounts(dir string) error {
+func setUpMounts(dir string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
@@ -64,13 +64,13 @@ func arrangeMounts(dir string) error {
 	if err := mountVar(); err != nil {
 		return fmt.Errorf("/var: %w", err)
 	}
-	return calmKubelet()
+	return mountTunables()
 }
 
 // mountVar lets the node write to /var without the host noticing: kubelet and CNI have
 // places there that no flag moves. What it writes is in the data folder.
 func mountVar() error {
-	upper, work := filepath.Join(inside, "var", "upper"), filepath.Join(inside, "var", "work")
+	upper, work := filepath.Join(nodeDataDir, "var", "upper"), filepath.Join(nodeDataDir, "var", "work")
 	if err := errors.Join(os.MkdirAll(upper, 0o755), os.MkdirAll(work, 0o755)); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ var tunables = map[string]string{
 	"kernel/keys/root_maxbytes": "25000000",
 }
 
-func calmKubelet() error {
+func mountTunables() error {
 	for name, value := range tunables {
 		file := filepath.Join("/run/tunables", name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -115,13 +115,13 @@ func mountRun(dir string) error {
 	if err := unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=755"); err != nil {
 		return fmt.Errorf("/run: %w", err)
 	}
-	for _, d := range []string{"/run/netns", "/run/lock", inside} {
+	for _, d := range []string{"/run/netns", "/run/lock", nodeDataDir} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return err
 		}
 	}
-	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", data.Fd()), inside, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("%s: %w", inside, err)
+	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", data.Fd()), nodeDataDir, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("%s: %w", nodeDataDir, err)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func (s *supervisor) bringUpNode(ctx context.Context) error {
 	go func() {
 		defer close(imported)
 		if err := s.startRuntime(ctx); err != nil {
-			s.failed(err)
+			s.recordFailure(err)
 		}
 	}()
 	plane := controlplane.Options{PortBase: innerAPIPort, Address: nodeAddress, ServiceRange: serviceRange}
@@ -61,13 +61,13 @@ func (s *supervisor) bringUpNode(ctx context.Context) error {
 	if err := s.waitFor(ctx, "the node to be Ready", func(ctx context.Context) bool { return nodeReady(ctx, client) }); err != nil {
 		return err
 	}
-	s.done("node Ready")
+	s.reportStep("node Ready")
 	<-imported
-	err = s.waitFor(ctx, "DNS to answer", func(ctx context.Context) bool { return available(ctx, client, "kube-system", "coredns") })
+	err = s.waitFor(ctx, "DNS to answer", func(ctx context.Context) bool { return deploymentAvailable(ctx, client, "kube-system", "coredns") })
 	if err != nil {
 		return err
 	}
-	s.done("DNS answers: the first pod runs")
+	s.reportStep("DNS answers: the first pod runs")
 	return nil
 }
 
@@ -89,9 +89,9 @@ func setUpNetwork(ctx context.Context) error {
 			return fmt.Errorf("ip %s: %w: %s", args, err, out)
 		}
 	}
-	for name, must := range map[string]bool{"ipv4/ip_forward": true, "bridge/bridge-nf-call-iptables": false} {
+	for name, required := range map[string]bool{"ipv4/ip_forward": true, "bridge/bridge-nf-call-iptables": false} {
 		err := os.WriteFile("/proc/sys/net/"+name, []byte("1"), 0o644)
-		if err != nil && (must || !errors.Is(err, os.ErrNotExist)) {
+		if err != nil && (required || !errors.Is(err, os.ErrNotExist)) {
 			return err
 		}
 	}
@@ -103,13 +103,13 @@ func (s *supervisor) startStorage(ctx context.Context) error {
 		return err
 	}
 	options := storage.Options{
-		Node: nodeName, KubeletRoot: s.file("kubelet"), VolumeDir: s.Volumes(),
+		Node: nodeName, KubeletRoot: s.path("kubelet"), VolumeDir: s.Volumes(),
 		Config: s.plane.Config, Log: s.log.With("part", "storage"),
 	}
 	go func() {
 		if err := storage.Run(ctx, options); err != nil {
 			s.log.Error("Storage ended", "reason", err)
-			s.failed(err)
+			s.recordFailure(err)
 		}
 	}()
 	return nil
@@ -121,16 +121,16 @@ func (s *supervisor) startKubelet() error {
 		s.plane.WriteKubeconfig("kubelet.kubeconfig", server, "system:node:"+nodeName, "system:nodes"),
 		s.plane.WriteKubeconfig("kube-proxy.kubeconfig", server, "system:kube-proxy"),
 		// Pods that take the node's DNS get a server that answers nothing.
-		os.WriteFile(s.file("resolv.conf"), []byte("nameserver 127.0.0.1\n"), 0o644),
+		os.WriteFile(s.path("resolv.conf"), []byte("nameserver 127.0.0.1\n"), 0o644),
 		s.render("kubelet.yaml", kubeletConfig),
 	)
 	if err != nil {
 		return err
 	}
 	return errors.Join(
-		s.run("kubelet", "--config="+s.file("kubelet.yaml"), "--kubeconfig="+s.file("kubelet.kubeconfig"),
-			"--root-dir="+s.file("kubelet"), "--hostname-override="+nodeName, "--node-ip="+nodeAddress),
-		s.run("kube-proxy", "--kubeconfig="+s.file("kube-proxy.kubeconfig"), "--hostname-override="+nodeName,
+		s.run("kubelet", "--config="+s.path("kubelet.yaml"), "--kubeconfig="+s.path("kubelet.kubeconfig"),
+			"--root-dir="+s.path("kubelet"), "--hostname-override="+nodeName, "--node-ip="+nodeAddress),
+		s.run("kube-proxy", "--kubeconfig="+s.path("kube-proxy.kubeconfig"), "--hostname-override="+nodeName,
 			"--proxy-mode=iptables", "--cluster-cidr="+podRange, "--bind-address=127.0.0.1",
 			"--conntrack-max-per-core=0"),
 	)
@@ -139,17 +139,17 @@ func (s *supervisor) startKubelet() error {
 // startRuntime starts containerd and imports the images, those of the cluster first.
 func (s *supervisor) startRuntime(ctx context.Context) error {
 	err := errors.Join(
-		os.MkdirAll(s.file("cni/conf"), 0o755),
+		os.MkdirAll(s.path("cni/conf"), 0o755),
 		s.render("cni/conf/10-bridge.conflist", cniConfig),
 		s.render("containerd.toml", containerdConfig),
 	)
 	if err != nil {
 		return err
 	}
-	if err := s.run("containerd", "--config="+s.file("containerd.toml")); err != nil {
+	if err := s.run("containerd", "--config="+s.path("containerd.toml")); err != nil {
 		return err
 	}
-	socket := s.file("containerd.sock")
+	socket := s.path("containerd.sock")
 	err = s.waitFor(ctx, "containerd to answer", func(ctx context.Context) bool {
 		return exec.CommandContext(ctx, filepath.Join(s.Assets, "ctr"), "--address", socket, "version").Run() == nil
 	})
@@ -161,7 +161,7 @@ func (s *supervisor) startRuntime(ctx context.Context) error {
 			return err
 		}
 	}
-	s.done("%d images imported", len(s.Images))
+	s.reportStep("%d images imported", len(s.Images))
 	return nil
 }
 
@@ -170,15 +170,15 @@ func (s *supervisor) applyAddons(ctx context.Context) error {
 	if err := s.render("addons.yaml", addons); err != nil {
 		return err
 	}
-	if err := os.WriteFile(s.file("storage.yaml"), storage.Manifests, 0o644); err != nil {
+	if err := os.WriteFile(s.path("storage.yaml"), storage.Manifests, 0o644); err != nil {
 		return err
 	}
-	admin := s.file("admin.kubeconfig")
+	admin := s.path("admin.kubeconfig")
 	if err := s.plane.WriteKubeconfig("admin.kubeconfig", s.plane.Config.Host, "admin", "system:masters"); err != nil {
 		return err
 	}
 	out, err := exec.CommandContext(ctx, filepath.Join(s.Assets, "kubectl"), "--kubeconfig="+admin, "apply", "--server-side",
-		"--filename="+s.file("addons.yaml"), "--filename="+s.file("storage.yaml")).CombinedOutput()
+		"--filename="+s.path("addons.yaml"), "--filename="+s.path("storage.yaml")).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("apply DNS and storage: %w: %s", err, out)
 	}
@@ -198,17 +198,17 @@ func nodeReady(ctx context.Context, client kubernetes.Interface) bool {
 	return false
 }
 
-func available(ctx context.Context, client kubernetes.Interface, namespace, deployment string) bool {
+func deploymentAvailable(ctx context.Context, client kubernetes.Interface, namespace, deployment string) bool {
 	d, err := client.AppsV1().Deployments(namespace).Get(ctx, deployment, metav1.GetOptions{})
 	return err == nil && d.Status.AvailableReplicas > 0
 }
 
 // waitFor asks until ok, and gives up when a part that has to run has ended.
-func (s *supervisor) waitFor(ctx context.Context, what string, ok func(context.Context) bool) error {
+func (s *supervisor) waitFor(ctx context.Context, description string, ok func(context.Context) bool) error {
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 90*time.Second, true,
 		func(ctx context.Context) (bool, error) { return ok(ctx), s.failure() })
 	if err != nil {
-		return fmt.Errorf("wait for %s: %w", what, err)
+		return fmt.Errorf("wait for %s: %w", description, err)
 	}
 	return nil
 }

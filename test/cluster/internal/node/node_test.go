@@ -20,24 +20,24 @@ import (
 	"github.com/holdfast-dev/holdfast/test/cluster/internal/build"
 )
 
-func TestFollow(t *testing.T) {
+func TestFollowProgress(t *testing.T) {
 	cases := map[string]struct {
-		said     string
-		wantOut  string
-		wantErr  string
-		wantNone bool
+		input     string
+		wantOut   string
+		wantErr   string
+		wantReady bool
 	}{
-		"ready":           {said: "  1.0 s  control plane ready\nready\n", wantOut: "  1.0 s  control plane ready\n", wantNone: true},
-		"an error":        {said: "  1.0 s  a\nerror: etcd ended\nlast line of its log\n", wantOut: "  1.0 s  a\n", wantErr: "etcd ended\nlast line of its log"},
-		"a sudden end":    {said: "  1.0 s  a\n", wantOut: "  1.0 s  a\n", wantErr: "ended while it started"},
+		"ready":           {input: "  1.0 s  control plane ready\nready\n", wantOut: "  1.0 s  control plane ready\n", wantReady: true},
+		"an error":        {input: "  1.0 s  a\nerror: etcd ended\nlast line of its log\n", wantOut: "  1.0 s  a\n", wantErr: "etcd ended\nlast line of its log"},
+		"a sudden end":    {input: "  1.0 s  a\n", wantOut: "  1.0 s  a\n", wantErr: "ended while it started"},
 		"nothing at all":  {wantErr: "ended while it started"},
-		"ready is a word": {said: "ready or not\nready\n", wantOut: "ready or not\n", wantNone: true},
+		"ready is a word": {input: "ready or not\nready\n", wantOut: "ready or not\n", wantReady: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			err := follow(strings.NewReader(tc.said), &out)
-			if tc.wantNone != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
+			err := followProgress(strings.NewReader(tc.input), &out)
+			if tc.wantReady != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
 				t.Errorf("error %v, want %q", err, tc.wantErr)
 			}
 			if out.String() != tc.wantOut {
@@ -79,7 +79,7 @@ func TestDownKeepsForeignFolders(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := remove(dir); err == nil || !strings.Contains(err.Error(), "not the data folder of a cluster") {
+	if err := removeDataDir(dir); err == nil || !strings.Contains(err.Error(), "not the data folder of a cluster") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(file); err != nil {
@@ -95,7 +95,7 @@ func TestOneClusterPerFolder(t *testing.T) {
 	if err := c.save(); err == nil || !strings.Contains(err.Error(), "take it down first") {
 		t.Errorf("the second must be refused, got %v", err)
 	}
-	if err := remove(c.Dir); err != nil {
+	if err := removeDataDir(c.Dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.save(); err != nil {
@@ -103,7 +103,7 @@ func TestOneClusterPerFolder(t *testing.T) {
 	}
 }
 
-func TestConfigIsTheSameInside(t *testing.T) {
+func TestConfigLoadsFromNodePath(t *testing.T) {
 	dir := t.TempDir()
 	c := Config{Dir: dir, Level: build.Node, Port: 7}
 	if err := c.save(); err != nil {
@@ -113,7 +113,7 @@ func TestConfigIsTheSameInside(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	got, err := load(link)
+	got, err := readConfig(link)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestConfigIsTheSameInside(t *testing.T) {
 	}
 }
 
-func TestFindSeesOnlyItsOwn(t *testing.T) {
+func TestFindIgnoresOtherProcesses(t *testing.T) {
 	dir := t.TempDir()
 	// Something else that mentions the folder, as an editor would.
 	script := filepath.Join(t.TempDir(), "cluster")
@@ -141,32 +141,32 @@ func TestFindSeesOnlyItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = stdin.Close(); _ = cmd.Wait() })
-	if got, err := find(dir); err != nil || len(got) != 0 {
+	if got, err := findClusterProcesses(dir); err != nil || len(got) != 0 {
 		t.Errorf("found %v, %v: not a cluster", got, err)
 	}
-	family, err := descendants(os.Getpid())
-	if err != nil || !slices.Contains(family, cmd.Process.Pid) {
-		t.Errorf("descendants %v, %v do not have the child %d", family, err, cmd.Process.Pid)
+	children, err := descendants(os.Getpid())
+	if err != nil || !slices.Contains(children, cmd.Process.Pid) {
+		t.Errorf("descendants %v, %v do not have the child %d", children, err, cmd.Process.Pid)
 	}
-	if family, err = descendants(cmd.Process.Pid); err != nil || !slices.Equal(family, []int{cmd.Process.Pid}) {
-		t.Errorf("descendants of a process without children: %v, %v", family, err)
+	if children, err = descendants(cmd.Process.Pid); err != nil || !slices.Equal(children, []int{cmd.Process.Pid}) {
+		t.Errorf("descendants of a process without children: %v, %v", children, err)
 	}
 }
 
-func TestFiles(t *testing.T) {
+func TestTemplatesRender(t *testing.T) {
 	s := &supervisor{Config: Config{Dir: t.TempDir(), Assets: "/assets"}}
 	for name, text := range map[string]string{"kubelet.yaml": kubeletConfig, "addons.yaml": addons, "cni.conflist": cniConfig} {
 		if err := s.render(name, text); err != nil {
 			t.Error(err)
 			continue
 		}
-		content, err := os.ReadFile(s.file(name))
+		content, err := os.ReadFile(s.path(name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for doc := range strings.SplitSeq(string(content), "\n---\n") {
-			var any map[string]any
-			if err := yaml.UnmarshalStrict([]byte(doc), &any); err != nil {
+			var object map[string]any
+			if err := yaml.UnmarshalStrict([]byte(doc), &object); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -20,9 +20,9 @@ import (
 	"github.com/holdfast-dev/holdfast/test/cluster/internal/build"
 )
 
-// restarts is how often supervise brings back a part that ended by itself or was
+// maxRestarts is how often supervise brings back a part that ended by itself or was
 // killed by a test: more often is a fault that somebody should see.
-const restarts = 20
+const maxRestarts = 20
 
 type supervisor struct {
 	Config
@@ -32,9 +32,9 @@ type supervisor struct {
 
 	plane *controlplane.Plane
 
-	mu     sync.Mutex
-	parts  []*controlplane.Process
-	broken error
+	mu         sync.Mutex
+	parts      []*controlplane.Process
+	failureErr error
 }
 
 // Supervise runs all parts of the cluster until it is killed. It reports progress to
@@ -52,17 +52,17 @@ func Supervise(dir string) error {
 	}
 	err := s.bringUp(ctx, dir)
 	if err != nil {
-		s.say("%s%v", sayError, err)
+		s.report("%s%v", progressError, err)
 		return err
 	}
-	s.say(sayReady)
+	s.report(progressReady)
 	_ = s.progress.Close()
-	s.keep(ctx)
+	s.restartExitedParts(ctx)
 	return nil
 }
 
 func (s *supervisor) bringUp(ctx context.Context, dir string) (err error) {
-	if s.Config, err = load(dir); err != nil {
+	if s.Config, err = readConfig(dir); err != nil {
 		return err
 	}
 	if s.Level == build.Node {
@@ -81,8 +81,8 @@ func (s *supervisor) bringUpControlPlane(ctx context.Context, o controlplane.Opt
 	if s.plane, err = controlplane.Start(ctx, o); err != nil {
 		return err
 	}
-	s.watch(s.plane.Etcd, s.plane.APIServer, s.plane.ControllerManager, s.plane.Scheduler)
-	s.done("control plane ready")
+	s.track(s.plane.Etcd, s.plane.APIServer, s.plane.ControllerManager, s.plane.Scheduler)
+	s.reportStep("control plane ready")
 	return nil
 }
 
@@ -102,28 +102,28 @@ func (s *supervisor) writeKubeconfig() error {
 // run starts a program of the cluster and keeps it running.
 func (s *supervisor) run(name string, args ...string) error {
 	p := &controlplane.Process{
-		Name: name, Path: filepath.Join(s.Assets, name), Args: args, Log: s.file("log/" + name + ".log"),
+		Name: name, Path: filepath.Join(s.Assets, name), Args: args, Log: s.path("log/" + name + ".log"),
 		// containerd and kubelet find their helpers here.
 		Env: []string{"PATH=" + s.Assets + ":" + os.Getenv("PATH")},
 	}
 	if err := p.Start(); err != nil {
 		return err
 	}
-	s.watch(p)
+	s.track(p)
 	return nil
 }
 
-func (s *supervisor) watch(parts ...*controlplane.Process) {
+func (s *supervisor) track(parts ...*controlplane.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parts = append(s.parts, parts...)
 }
 
-// failed notes that something which is no process of its own cannot go on.
-func (s *supervisor) failed(err error) {
+// recordFailure notes that something which is no process of its own cannot go on.
+func (s *supervisor) recordFailure(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.broken = errors.Join(s.broken, err)
+	s.failureErr = errors.Join(s.failureErr, err)
 }
 
 // failure says what has ended that should run, if anything has.
@@ -135,19 +135,19 @@ func (s *supervisor) failure() error {
 			return p.Failure()
 		}
 	}
-	return s.broken
+	return s.failureErr
 }
 
-// keep starts parts again that have ended, like the service manager of a real node.
-func (s *supervisor) keep(ctx context.Context) {
+// restartExitedParts starts parts again that have ended, like the service manager of a real node.
+func (s *supervisor) restartExitedParts(ctx context.Context) {
 	for _, p := range s.parts {
-		go s.keepPart(p)
+		go s.restartOnExit(p)
 	}
 	<-ctx.Done()
 }
 
-func (s *supervisor) keepPart(p *controlplane.Process) {
-	for range restarts {
+func (s *supervisor) restartOnExit(p *controlplane.Process) {
+	for range maxRestarts {
 		<-p.Exited()
 		time.Sleep(time.Second) // whoever killed it wants to see it gone
 		s.log.Warn("Part ended and is started again", "reason", p.Failure())
@@ -159,14 +159,14 @@ func (s *supervisor) keepPart(p *controlplane.Process) {
 	s.log.Error("Part ends all the time and is left alone", "part", p.Name)
 }
 
-// done reports a step with the seconds since the start.
-func (s *supervisor) done(format string, args ...any) {
-	s.say("%5.1f s  %s", time.Since(s.start).Seconds(), fmt.Sprintf(format, args...))
+// reportStep reports a step with the seconds since the start.
+func (s *supervisor) reportStep(format string, args ...any) {
+	s.report("%5.1f s  %s", time.Since(s.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-func (s *supervisor) say(format string, args ...any) {
+func (s *supervisor) report(format string, args ...any) {
 	// The host knows the data folder under another path.
-	text := strings.ReplaceAll(fmt.Sprintf(format, args...), inside+"/", s.hostDir()+"/")
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), nodeDataDir+"/", s.hostDir()+"/")
 	if _, err := fmt.Fprintln(s.progress, text); err != nil {
 		s.log.Info("Nobody listens", "progress", text)
 	}

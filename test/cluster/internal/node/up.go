@@ -17,8 +17,8 @@ import (
 
 // Words between up and supervise, on the pipe that reports progress.
 const (
-	sayReady = "ready"
-	sayError = "error: "
+	progressReady = "ready"
+	progressError = "error: "
 )
 
 // File descriptors handed from up through init to supervise.
@@ -30,7 +30,7 @@ const (
 // Up starts the cluster in the background and returns when it is ready. Progress
 // goes to out.
 func Up(ctx context.Context, c Config, out io.Writer) error {
-	pids, err := find(c.Dir)
+	pids, err := findClusterProcesses(c.Dir)
 	if err != nil {
 		return err
 	}
@@ -40,29 +40,29 @@ func Up(ctx context.Context, c Config, out io.Writer) error {
 	if err := c.save(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(c.file("log"), 0o755); err != nil {
+	if err := os.MkdirAll(c.path("log"), 0o755); err != nil {
 		return err
 	}
-	cmd, progress, err := start(c)
+	cmd, progress, err := startDetached(c)
 	if err != nil {
 		return errors.Join(err, Down(c.Dir, io.Discard))
 	}
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
 	defer stop()
-	if err := follow(progress, out); err != nil {
+	if err := followProgress(progress, out); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		return fmt.Errorf("%w\nlogs are in %s; take it down before the next try", err, c.file("log"))
+		return fmt.Errorf("%w\nlogs are in %s; take it down before the next try", err, c.path("log"))
 	}
 	return cmd.Process.Release()
 }
 
-// start runs init or supervise with a pipe for progress. What it starts outlives us.
-func start(c Config) (*exec.Cmd, io.Reader, error) {
-	log, err := os.OpenFile(c.file("log/supervise.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+// startDetached runs init or supervise with a pipe for progress. What it starts outlives us.
+func startDetached(c Config) (*exec.Cmd, io.Reader, error) {
+	log, err := os.OpenFile(c.path("log/supervise.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -106,19 +106,19 @@ func listen(port int) (*os.File, error) {
 	return l.File()
 }
 
-// follow shows what supervise reports until it is ready or says why not.
-func follow(progress io.Reader, out io.Writer) error {
+// followProgress shows what supervise reports until it is ready or says why not.
+func followProgress(progress io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(progress)
 	var failure []string
 	for lines.Scan() {
 		line := lines.Text()
 		switch {
-		case line == sayReady:
+		case line == progressReady:
 			return nil
 		case len(failure) > 0:
 			failure = append(failure, line)
-		case strings.HasPrefix(line, sayError):
-			failure = append(failure, strings.TrimPrefix(line, sayError))
+		case strings.HasPrefix(line, progressError):
+			failure = append(failure, strings.TrimPrefix(line, progressError))
 		default:
 			fmt.Fprintln(out, line)
 		}

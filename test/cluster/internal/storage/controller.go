@@ -26,8 +26,8 @@ import (
 
 // Retries start soon and stay frequent: tests wait for them, and there is no backend to spare.
 const (
-	retryFirst = 200 * time.Millisecond
-	retryMost  = 10 * time.Second
+	minBackoff = 200 * time.Millisecond
+	maxBackoff = 10 * time.Second
 )
 
 type queue = workqueue.TypedRateLimitingInterface[cache.ObjectName]
@@ -49,7 +49,7 @@ type controller struct {
 	classes storagelisters.StorageClassLister
 
 	broadcaster record.EventBroadcaster
-	events      record.EventRecorder
+	recorder    record.EventRecorder
 
 	claimQueue, volumeQueue queue
 }
@@ -69,7 +69,7 @@ func newController(o Options, client kubernetes.Interface, factory informers.Sha
 		volumes:     volumes.Lister(),
 		classes:     classes.Lister(),
 		broadcaster: broadcaster,
-		events:      broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: DriverName, Host: o.Node}),
+		recorder:    broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: DriverName, Host: o.Node}),
 		claimQueue:  newQueue("claims"),
 		volumeQueue: newQueue("volumes"),
 	}
@@ -90,7 +90,7 @@ func newController(o Options, client kubernetes.Interface, factory informers.Sha
 
 func newQueue(name string) queue {
 	return workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost),
+		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](minBackoff, maxBackoff),
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: name})
 }
 
@@ -193,7 +193,7 @@ func (c *controller) syncClaim(ctx context.Context, key cache.ObjectName) error 
 		return nil
 	}
 	for _, name := range unknownSwitches(claim.Annotations) {
-		c.events.Eventf(claim, corev1.EventTypeWarning, "UnknownSwitch", "annotation %s provokes nothing: no such switch", name)
+		c.recorder.Eventf(claim, corev1.EventTypeWarning, "UnknownSwitch", "annotation %s provokes nothing: no such switch", name)
 	}
 	if claim.Spec.VolumeName == "" {
 		return c.provision(ctx, claim, class)
@@ -205,17 +205,17 @@ func (c *controller) syncClaim(ctx context.Context, key cache.ObjectName) error 
 	if err != nil {
 		return fmt.Errorf("get PersistentVolume %s: %w", claim.Spec.VolumeName, err)
 	}
-	if !isOurs(pv) || !isBoundTo(pv, claim) {
+	if !isManaged(pv) || !isBoundTo(pv, claim) {
 		return nil
 	}
 	if err := c.copyFailDelete(ctx, claim, pv); err != nil {
 		return err
 	}
-	return c.grow(ctx, claim, pv, class)
+	return c.expand(ctx, claim, pv, class)
 }
 
-// faultsOfVolume finds the switches for a volume on its claim, on itself and on its class.
-func (c *controller) faultsOfVolume(name string) (faults, error) {
+// volumeFaults finds the switches for a volume on its claim, on itself and on its class.
+func (c *controller) volumeFaults(name string) (faults, error) {
 	pv, err := c.volumes.Get(name)
 	if err != nil {
 		return nil, fmt.Errorf("get PersistentVolume %s: %w", name, err)
@@ -231,11 +231,11 @@ func (c *controller) faultsOfVolume(name string) (faults, error) {
 	if err != nil {
 		class = nil // a volume outlives its class
 	}
-	return faultsOf(claim, pv, class), nil
+	return collectFaults(claim, pv, class), nil
 }
 
-// faultsOf orders the objects that may carry a switch; each may be nil.
-func faultsOf(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, class *storagev1.StorageClass) faults {
+// collectFaults orders the objects that may carry a switch; each may be nil.
+func collectFaults(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, class *storagev1.StorageClass) faults {
 	var f faults
 	if claim != nil {
 		f = append(f, claim.Annotations)
@@ -256,7 +256,7 @@ func classOf(claim *corev1.PersistentVolumeClaim) string {
 	return *claim.Spec.StorageClassName
 }
 
-func isOurs(pv *corev1.PersistentVolume) bool {
+func isManaged(pv *corev1.PersistentVolume) bool {
 	return pv.Spec.CSI != nil && pv.Spec.CSI.Driver == DriverName && pv.Annotations[annProvisionedBy] == DriverName
 }
 

@@ -18,9 +18,9 @@ import (
 type disposal int
 
 const (
-	keep    disposal = iota // in use, retained, or gone already
-	letGo                   // drop the finalizer, leave the data
-	destroy                 // remove data and object
+	disposalKeep    disposal = iota // in use, retained, or gone already
+	disposalRelease                 // drop the finalizer, leave the data
+	disposalDelete                  // remove data and object
 )
 
 // disposalOf decides without a look at the disk. A bound volume is never touched, whoever deletes its PV, and one on
@@ -30,15 +30,15 @@ func disposalOf(pv *corev1.PersistentVolume) disposal {
 	retain := pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
 	switch {
 	case pv.Status.Phase == corev1.VolumeBound, deleted && !hasFinalizer(pv):
-		return keep
+		return disposalKeep
 	case deleted && retain:
-		return letGo
+		return disposalRelease
 	case deleted:
-		return destroy
+		return disposalDelete
 	case pv.Status.Phase == corev1.VolumeReleased && !retain:
-		return destroy
+		return disposalDelete
 	}
-	return keep
+	return disposalKeep
 }
 
 // syncVolume disposes of one volume when nobody needs it any more.
@@ -50,27 +50,27 @@ func (c *controller) syncVolume(ctx context.Context, key cache.ObjectName) error
 	if err != nil {
 		return fmt.Errorf("get PersistentVolume %s: %w", key.Name, err)
 	}
-	if !isOurs(pv) {
+	if !isManaged(pv) {
 		return nil
 	}
 	switch disposalOf(pv) {
-	case letGo:
-		return c.dropFinalizer(ctx, pv)
-	case destroy:
-		return c.destroyVolume(ctx, pv)
+	case disposalRelease:
+		return c.removeFinalizer(ctx, pv)
+	case disposalDelete:
+		return c.deleteVolume(ctx, pv)
 	}
 	return nil
 }
 
-func (c *controller) destroyVolume(ctx context.Context, pv *corev1.PersistentVolume) error {
+func (c *controller) deleteVolume(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if err := c.removeFile(ctx, pv); err != nil {
 		// Kubelet unmounts shortly after the claim is gone; only other obstacles are worth an event.
 		if !errors.Is(err, errInUse) {
-			c.events.Eventf(pv, corev1.EventTypeWarning, "VolumeFailedDelete", "%v", err)
+			c.recorder.Eventf(pv, corev1.EventTypeWarning, "VolumeFailedDelete", "%v", err)
 		}
 		return fmt.Errorf("delete volume %s: %w", pv.Name, err)
 	}
-	if err := c.dropFinalizer(ctx, pv); err != nil {
+	if err := c.removeFinalizer(ctx, pv); err != nil {
 		return err
 	}
 	if hasFinalizer(pv) { // said once, though the cache may show the volume a few times more
@@ -86,7 +86,7 @@ func (c *controller) destroyVolume(ctx context.Context, pv *corev1.PersistentVol
 }
 
 func (c *controller) removeFile(ctx context.Context, pv *corev1.PersistentVolume) error {
-	f, err := c.faultsOfVolume(pv.Name)
+	f, err := c.volumeFaults(pv.Name)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (c *controller) removeFile(ctx context.Context, pv *corev1.PersistentVolume
 	return c.disk.remove(ctx, pv.Spec.CSI.VolumeHandle)
 }
 
-func (c *controller) dropFinalizer(ctx context.Context, pv *corev1.PersistentVolume) error {
+func (c *controller) removeFinalizer(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if !hasFinalizer(pv) {
 		return nil
 	}

@@ -15,18 +15,18 @@ func TestDisposalOf(t *testing.T) {
 		done    bool
 		want    disposal
 	}{
-		"new":                      {phase: "Pending", policy: "Delete", want: keep},
-		"bound":                    {phase: "Bound", policy: "Delete", want: keep},
-		"bound and deleted":        {phase: "Bound", policy: "Delete", deleted: true, want: keep},
-		"released":                 {phase: "Released", policy: "Delete", want: destroy},
-		"released and deleted":     {phase: "Released", policy: "Delete", deleted: true, want: destroy},
-		"failed and deleted":       {phase: "Failed", policy: "Delete", deleted: true, want: destroy},
-		"retained":                 {phase: "Released", policy: "Retain", want: keep},
-		"retained and deleted":     {phase: "Released", policy: "Retain", deleted: true, want: letGo},
-		"deleted before it bound":  {phase: "Available", policy: "Delete", deleted: true, want: destroy},
-		"released, finalizer gone": {phase: "Released", policy: "Delete", done: true, want: destroy},
-		"deleted, finalizer gone":  {phase: "Released", policy: "Delete", deleted: true, done: true, want: keep},
-		"retained, deleted, bound": {phase: "Bound", policy: "Retain", deleted: true, want: keep},
+		"new":                      {phase: "Pending", policy: "Delete", want: disposalKeep},
+		"bound":                    {phase: "Bound", policy: "Delete", want: disposalKeep},
+		"bound and deleted":        {phase: "Bound", policy: "Delete", deleted: true, want: disposalKeep},
+		"released":                 {phase: "Released", policy: "Delete", want: disposalDelete},
+		"released and deleted":     {phase: "Released", policy: "Delete", deleted: true, want: disposalDelete},
+		"failed and deleted":       {phase: "Failed", policy: "Delete", deleted: true, want: disposalDelete},
+		"retained":                 {phase: "Released", policy: "Retain", want: disposalKeep},
+		"retained and deleted":     {phase: "Released", policy: "Retain", deleted: true, want: disposalRelease},
+		"deleted before it bound":  {phase: "Available", policy: "Delete", deleted: true, want: disposalDelete},
+		"released, finalizer gone": {phase: "Released", policy: "Delete", done: true, want: disposalDelete},
+		"deleted, finalizer gone":  {phase: "Released", policy: "Delete", deleted: true, done: true, want: disposalKeep},
+		"retained, deleted, bound": {phase: "Bound", policy: "Retain", deleted: true, want: disposalKeep},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pv := &corev1.PersistentVolume{}

@@ -69,7 +69,7 @@ func (d *driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRe
 
 // NodeStageVolume mounts the volume once on the node.
 func (d *driver) NodeStageVolume(ctx context.Context, req *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
-	if err := required(req.GetVolumeId(), req.GetStagingTargetPath()); err != nil {
+	if err := validateRequest(req.GetVolumeId(), req.GetStagingTargetPath()); err != nil {
 		return nil, err
 	}
 	mount := req.GetVolumeCapability().GetMount()
@@ -80,7 +80,7 @@ func (d *driver) NodeStageVolume(ctx context.Context, req *csi.NodeStageVolumeRe
 	if err != nil {
 		return nil, err
 	}
-	if err := wait(ctx, f, SlowStage); err != nil {
+	if err := waitForSwitch(ctx, f, SlowStage); err != nil {
 		return nil, err
 	}
 	if msg := f.value(FailStage); msg != "" {
@@ -91,24 +91,24 @@ func (d *driver) NodeStageVolume(ctx context.Context, req *csi.NodeStageVolumeRe
 		fsType = fsXFS
 	}
 	err = d.disk.stage(ctx, req.GetVolumeId(), fsType, req.GetStagingTargetPath(), mount.GetMountFlags())
-	return &csi.NodeStageVolumeResponse{}, internal(err)
+	return &csi.NodeStageVolumeResponse{}, internalError(err)
 }
 
 // NodeUnstageVolume unmounts the volume from the node.
 func (d *driver) NodeUnstageVolume(ctx context.Context, req *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
-	if err := required(req.GetVolumeId(), req.GetStagingTargetPath()); err != nil {
+	if err := validateRequest(req.GetVolumeId(), req.GetStagingTargetPath()); err != nil {
 		return nil, err
 	}
-	if msg := d.anyFaults(req.GetVolumeId()).value(FailUnstage); msg != "" {
+	if msg := d.faultsOrNone(req.GetVolumeId()).value(FailUnstage); msg != "" {
 		return nil, status.Error(codes.Internal, msg)
 	}
 	err := d.disk.unstage(ctx, req.GetVolumeId(), req.GetStagingTargetPath())
-	return &csi.NodeUnstageVolumeResponse{}, internal(err)
+	return &csi.NodeUnstageVolumeResponse{}, internalError(err)
 }
 
 // NodePublishVolume shows the staged volume to one pod.
 func (d *driver) NodePublishVolume(ctx context.Context, req *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
-	if err := required(req.GetVolumeId(), req.GetStagingTargetPath(), req.GetTargetPath()); err != nil {
+	if err := validateRequest(req.GetVolumeId(), req.GetStagingTargetPath(), req.GetTargetPath()); err != nil {
 		return nil, err
 	}
 	f, err := d.knownFaults(req.GetVolumeId())
@@ -119,52 +119,52 @@ func (d *driver) NodePublishVolume(ctx context.Context, req *csi.NodePublishVolu
 		return nil, status.Error(codes.Internal, msg)
 	}
 	err = publish(ctx, req.GetStagingTargetPath(), req.GetTargetPath(), req.GetReadonly())
-	return &csi.NodePublishVolumeResponse{}, internal(err)
+	return &csi.NodePublishVolumeResponse{}, internalError(err)
 }
 
 // NodeUnpublishVolume takes the volume from one pod.
 func (d *driver) NodeUnpublishVolume(ctx context.Context, req *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
-	if err := required(req.GetVolumeId(), req.GetTargetPath()); err != nil {
+	if err := validateRequest(req.GetVolumeId(), req.GetTargetPath()); err != nil {
 		return nil, err
 	}
-	if msg := d.anyFaults(req.GetVolumeId()).value(FailUnpublish); msg != "" {
+	if msg := d.faultsOrNone(req.GetVolumeId()).value(FailUnpublish); msg != "" {
 		return nil, status.Error(codes.Internal, msg)
 	}
-	return &csi.NodeUnpublishVolumeResponse{}, internal(unpublish(ctx, req.GetTargetPath()))
+	return &csi.NodeUnpublishVolumeResponse{}, internalError(unpublish(ctx, req.GetTargetPath()))
 }
 
 // NodeExpandVolume grows the filesystem. The code of an error decides what kubelet does: OutOfRange, NotFound and
 // InvalidArgument make the growth infeasible, FailedPrecondition ends the attempts on this node without a word, and
 // Internal is retried.
 func (d *driver) NodeExpandVolume(ctx context.Context, req *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
-	if err := required(req.GetVolumeId(), req.GetVolumePath()); err != nil {
+	if err := validateRequest(req.GetVolumeId(), req.GetVolumePath()); err != nil {
 		return nil, err
 	}
 	f, err := d.knownFaults(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
-	if msg := f.value(ErrorGrowNode); msg != "" {
+	if msg := f.value(ErrorExpandNode); msg != "" {
 		return nil, status.Error(codes.Internal, msg)
 	}
 	size := req.GetCapacityRange().GetRequiredBytes()
-	msg, err := refusal(*resource.NewQuantity(size, resource.BinarySI), f, FailGrowNode, MaxSizeNode)
+	msg, err := infeasibleReason(*resource.NewQuantity(size, resource.BinarySI), f, FailExpandNode, MaxSizeNode)
 	if err != nil {
-		return nil, internal(err)
+		return nil, internalError(err)
 	}
 	if msg != "" {
 		return nil, status.Error(codes.OutOfRange, msg)
 	}
 	err = d.disk.growFilesystem(ctx, req.GetVolumeId(), req.GetVolumePath(), size)
-	if errors.Is(err, errBeyondFile) {
+	if errors.Is(err, errFileTooSmall) {
 		return nil, status.Error(codes.OutOfRange, err.Error())
 	}
-	return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, internal(err)
+	return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, internalError(err)
 }
 
 // NodeGetVolumeStats reports what df would.
 func (d *driver) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
-	if err := required(req.GetVolumeId(), req.GetVolumePath()); err != nil {
+	if err := validateRequest(req.GetVolumeId(), req.GetVolumePath()); err != nil {
 		return nil, err
 	}
 	var s unix.Statfs_t
@@ -195,8 +195,8 @@ func (d *driver) knownFaults(volume string) (faults, error) {
 	return f, nil
 }
 
-// anyFaults accepts a volume that is gone from the API: it must still be unmounted.
-func (d *driver) anyFaults(volume string) faults {
+// faultsOrNone accepts a volume that is gone from the API: it must still be unmounted.
+func (d *driver) faultsOrNone(volume string) faults {
 	f, err := d.faults(volume)
 	if err != nil {
 		return nil
@@ -204,8 +204,8 @@ func (d *driver) anyFaults(volume string) faults {
 	return f
 }
 
-// required refuses what kubelet never sends. The id becomes a file name, so it may not leave the folder.
-func required(id string, paths ...string) error {
+// validateRequest refuses what kubelet never sends. The id becomes a file name, so it may not leave the folder.
+func validateRequest(id string, paths ...string) error {
 	if id == "" || id == "." || id == ".." || filepath.Base(id) != id {
 		return status.Errorf(codes.InvalidArgument, "volume id %q is not a file name", id)
 	}
@@ -217,11 +217,11 @@ func required(id string, paths ...string) error {
 	return nil
 }
 
-// wait sleeps as long as a switch says, but no longer than the caller does.
-func wait(ctx context.Context, f faults, key string) error {
+// waitForSwitch sleeps as long as a switch says, but no longer than the caller does.
+func waitForSwitch(ctx context.Context, f faults, key string) error {
 	delay, err := f.delay(key)
 	if err != nil {
-		return internal(err)
+		return internalError(err)
 	}
 	if delay <= 0 {
 		return nil
@@ -234,7 +234,7 @@ func wait(ctx context.Context, f faults, key string) error {
 	}
 }
 
-func internal(err error) error {
+func internalError(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -86,7 +86,7 @@ func TestDriverCodes(t *testing.T) {
 		"expand beyond the limit":      {call: callExpand, faults: set("max-size-node", "1Gi"), want: codes.OutOfRange, wantMsg: "requested size 2Gi is larger than the possible 1Gi"},
 		"expand within the limit":      {call: callExpand, faults: set("max-size-node", "2Gi"), want: codes.OK},
 		"expand fails by switch":       {call: callExpand, faults: set("error-grow-node", "try later"), want: codes.Internal, wantMsg: "try later"},
-		"expand beyond the file":       {call: callExpand, disk: fmt.Errorf("%w: 1 < 2", errBeyondFile), want: codes.OutOfRange},
+		"expand beyond the file":       {call: callExpand, disk: fmt.Errorf("%w: 1 < 2", errFileTooSmall), want: codes.OutOfRange},
 		"expand fails on disk":         {call: callExpand, disk: errors.New("xfs_growfs: no"), want: codes.Internal, wantMsg: "xfs_growfs: no"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func parseLoopDevices(out []byte) ([]loopDevice, error) {
 
 // deviceOf returns the loop device of a backing file, or "" when there is none.
 func deviceOf(ctx context.Context, file string) (string, error) {
-	id, err := identify(file)
+	id, err := fileIDOf(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -115,46 +115,46 @@ func Detach(ctx context.Context, volumeDir string) error {
 	if err != nil {
 		return err
 	}
-	below, err := newFolder(volumeDir)
+	volumes, err := newVolumeFolder(volumeDir)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, d := range devices {
-		if below.holds(d) {
+		if volumes.contains(d) {
 			errs = append(errs, detach(ctx, d.name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// folder recognises its files by path and, where they still exist, by identity.
-type folder struct {
+// volumeFolder recognises its files by path and, where they still exist, by identity.
+type volumeFolder struct {
 	paths []string
 	files map[fileID]bool
 }
 
-func newFolder(dir string) (folder, error) {
-	f := folder{paths: []string{filepath.Clean(dir)}, files: map[fileID]bool{}}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		f.paths = append(f.paths, real)
+func newVolumeFolder(dir string) (volumeFolder, error) {
+	f := volumeFolder{paths: []string{filepath.Clean(dir)}, files: map[fileID]bool{}}
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		f.paths = append(f.paths, resolved)
 	}
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
-		id, err := identify(path)
+		id, err := fileIDOf(path)
 		f.files[id] = true
 		return err
 	})
 	// A folder that is gone may still have devices on deleted files.
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return folder{}, fmt.Errorf("look for backing files: %w", err)
+		return volumeFolder{}, fmt.Errorf("look for backing files: %w", err)
 	}
 	return f, nil
 }
 
-func (f folder) holds(d loopDevice) bool {
+func (f volumeFolder) contains(d loopDevice) bool {
 	if d.file != (fileID{}) && f.files[d.file] {
 		return true
 	}
@@ -166,7 +166,7 @@ func (f folder) holds(d loopDevice) bool {
 	return false
 }
 
-func identify(path string) (fileID, error) {
+func fileIDOf(path string) (fileID, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return fileID{}, fmt.Errorf("identify backing file: %w", err)
@@ -181,13 +181,13 @@ func run(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, complaint(stderr.String()))
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, firstLines(stderr.String()))
 	}
 	return stdout.String(), nil
 }
 
-// complaint makes one line of at most a few: mkfs prints its whole usage after the reason.
-func complaint(stderr string) string {
+// firstLines makes one line of at most a few: mkfs prints its whole usage after the reason.
+func firstLines(stderr string) string {
 	lines := strings.FieldsFunc(stderr, func(r rune) bool { return r == '\n' })
 	if len(lines) > 3 {
 		lines = lines[:3]

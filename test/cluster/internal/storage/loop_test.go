@@ -48,13 +48,13 @@ func TestParseLoopDevices(t *testing.T) {
 	}
 }
 
-func TestFolderHolds(t *testing.T) {
+func TestVolumeFolderContains(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "volumes")
 	must(t, os.Mkdir(dir, 0o750))
 	must(t, os.WriteFile(filepath.Join(dir, "a.img"), nil, 0o600))
 	must(t, os.Symlink(dir, filepath.Join(root, "link")))
-	id, err := identify(filepath.Join(dir, "a.img"))
+	id, err := fileIDOf(filepath.Join(dir, "a.img"))
 	must(t, err)
 
 	for name, tc := range map[string]struct {
@@ -73,9 +73,9 @@ func TestFolderHolds(t *testing.T) {
 		"unknown file":                    {dir, loopDevice{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, err := newFolder(tc.dir)
+			f, err := newVolumeFolder(tc.dir)
 			must(t, err)
-			if got := f.holds(tc.device); got != tc.want {
+			if got := f.contains(tc.device); got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
@@ -83,7 +83,7 @@ func TestFolderHolds(t *testing.T) {
 }
 
 func TestDetachLeavesOthersAlone(t *testing.T) {
-	needRootAnd(t, "losetup")
+	requireRootAnd(t, "losetup")
 	ctx := t.Context()
 	ours, others := &disk{dir: t.TempDir()}, &disk{dir: t.TempDir()}
 	t.Cleanup(func() { cleanUp(t, ours.dir); cleanUp(t, others.dir) })

@@ -47,7 +47,7 @@ var unescapeMount = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n",
 
 // mountAt returns the topmost mount at path.
 func mountAt(path string) (mountPoint, bool, error) {
-	real, err := filepath.EvalSymlinks(path)
+	resolved, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return mountPoint{}, false, nil
 	}
@@ -60,7 +60,7 @@ func mountAt(path string) (mountPoint, bool, error) {
 	}
 	var found mountPoint
 	for _, p := range points {
-		if p.path == real {
+		if p.path == resolved {
 			found = p // the last one listed lies on top
 		}
 	}

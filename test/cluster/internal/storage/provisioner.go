@@ -28,36 +28,36 @@ var minSize = resource.MustParse("300Mi")
 
 // provision makes the volume of an unbound claim, when it is its turn.
 func (c *controller) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) error {
-	f := faultsOf(claim, nil, class)
-	if !isDue(claim, class, c.node) || f.value(HangProvision) != "" {
+	f := collectFaults(claim, nil, class)
+	if !provisioningDue(claim, class, c.node) || f.value(HangProvision) != "" {
 		return nil
 	}
-	pv, err := c.makeVolume(ctx, claim, class, f)
+	pv, err := c.createVolume(ctx, claim, class, f)
 	if apierrors.IsAlreadyExists(err) {
 		return nil // made by an earlier run of this very claim, its uid is in the name; the PV controller binds it
 	}
 	if err != nil {
-		c.events.Eventf(claim, corev1.EventTypeWarning, "ProvisioningFailed",
+		c.recorder.Eventf(claim, corev1.EventTypeWarning, "ProvisioningFailed",
 			"failed to provision volume with StorageClass %q: %v", class.Name, err)
 		return fmt.Errorf("provision volume for claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
-	c.events.Eventf(claim, corev1.EventTypeNormal, "ProvisioningSucceeded", "Successfully provisioned volume %s", pv.Name)
+	c.recorder.Eventf(claim, corev1.EventTypeNormal, "ProvisioningSucceeded", "Successfully provisioned volume %s", pv.Name)
 	c.log.InfoContext(ctx, "Volume provisioned", "volume", pv.Name, "claim", claim.Namespace+"/"+claim.Name,
 		"size", pv.Spec.Capacity.Storage().String())
 	return nil
 }
 
-// makeVolume writes the file before the PV: kubelet may mount as soon as the PV exists.
-func (c *controller) makeVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, f faults) (*corev1.PersistentVolume, error) {
+// createVolume writes the file before the PV: kubelet may mount as soon as the PV exists.
+func (c *controller) createVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, f faults) (*corev1.PersistentVolume, error) {
 	if msg := f.value(FailProvision); msg != "" {
 		return nil, errors.New(msg)
 	}
-	if err := supported(claim, class); err != nil {
+	if err := checkSupported(claim, class); err != nil {
 		return nil, err
 	}
 	pv := newVolume(claim, class, c.node)
 	size := pv.Spec.Capacity.Storage()
-	if msg, err := f.beyond(MaxSize, *size); err != nil {
+	if msg, err := f.exceeds(MaxSize, *size); err != nil {
 		return nil, err
 	} else if msg != "" {
 		return nil, errors.New(msg)
@@ -68,9 +68,9 @@ func (c *controller) makeVolume(ctx context.Context, claim *corev1.PersistentVol
 	return c.client.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
 }
 
-// isDue says whether the PV controller has handed the claim to us. It first looks for an existing volume that fits,
+// provisioningDue says whether the PV controller has handed the claim to us. It first looks for an existing volume that fits,
 // and with WaitForFirstConsumer the scheduler first chooses a node for the pod.
-func isDue(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, node string) bool {
+func provisioningDue(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, node string) bool {
 	if claim.Spec.VolumeName != "" || claim.Annotations[annStorageProvisioner] != DriverName {
 		return false
 	}
@@ -81,8 +81,8 @@ func isDue(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, n
 	return selected == node
 }
 
-// supported says what such a volume cannot be.
-func supported(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) error {
+// checkSupported says what such a volume cannot be.
+func checkSupported(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) error {
 	fsType := class.Parameters[paramFSType]
 	switch {
 	case claim.Spec.VolumeMode != nil && *claim.Spec.VolumeMode == corev1.PersistentVolumeBlock:

@@ -118,7 +118,7 @@ spec:
 	}
 }
 
-func TestIsDue(t *testing.T) {
+func TestProvisioningDue(t *testing.T) {
 	annotate := func(key, value string) func(*corev1.PersistentVolumeClaim) {
 		return func(c *corev1.PersistentVolumeClaim) { c.Annotations[key] = value }
 	}
@@ -142,14 +142,14 @@ func TestIsDue(t *testing.T) {
 			}
 			claim := makeClaim("1Gi")
 			tc.edit(claim)
-			if got := isDue(claim, makeClass(tc.mode), "node1"); got != tc.want {
+			if got := provisioningDue(claim, makeClass(tc.mode), "node1"); got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestSupported(t *testing.T) {
+func TestCheckSupported(t *testing.T) {
 	block := corev1.PersistentVolumeBlock
 	for name, tc := range map[string]struct {
 		edit    func(*corev1.PersistentVolumeClaim, *storagev1.StorageClass)
@@ -186,7 +186,7 @@ func TestSupported(t *testing.T) {
 			claim, class := makeClaim("1Gi"), makeClass(storagev1.VolumeBindingImmediate)
 			tc.edit(claim, class)
 			got := ""
-			if err := supported(claim, class); err != nil {
+			if err := checkSupported(claim, class); err != nil {
 				got = err.Error()
 			}
 			if got != tc.wantErr {

@@ -22,25 +22,25 @@ import (
 //
 // Starting again may go to a smaller size than before, down to just above the present capacity.
 
-// grow brings the volume of a bound claim to the requested size, up to the part that is kubelet's.
-func (c *controller) grow(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, class *storagev1.StorageClass) error {
-	f := faultsOf(claim, pv, class)
+// expand brings the volume of a bound claim to the requested size, up to the part that is kubelet's.
+func (c *controller) expand(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, class *storagev1.StorageClass) error {
+	f := collectFaults(claim, pv, class)
 	allowed := class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
-	if !allowed || !growthDue(claim, f) || f.value(HangGrow) != "" {
+	if !allowed || !expansionDue(claim, f) || f.value(HangExpand) != "" {
 		return nil
 	}
 	size := volumeSize(claim)
-	msg, err := refusal(size, f, FailGrowController, MaxSize)
+	msg, err := infeasibleReason(size, f, FailExpandController, MaxSize)
 	if err != nil {
-		return c.growthFailed(claim, pv, err)
+		return c.expansionFailed(claim, pv, err)
 	}
 	if msg != "" {
-		return c.refuse(ctx, claim, pv, size, msg)
+		return c.reportInfeasible(ctx, claim, pv, size, msg)
 	}
 
-	c.events.Eventf(claim, corev1.EventTypeNormal, "Resizing", "External resizer is resizing volume %s", pv.Name)
+	c.recorder.Eventf(claim, corev1.EventTypeNormal, "Resizing", "External resizer is resizing volume %s", pv.Name)
 	if err := c.disk.enlarge(ctx, pv.Spec.CSI.VolumeHandle, size.Value()); err != nil {
-		return c.growthFailed(claim, pv, err)
+		return c.expansionFailed(claim, pv, err)
 	}
 	if err := c.setCapacity(ctx, pv, size); err != nil {
 		return err
@@ -48,13 +48,13 @@ func (c *controller) grow(ctx context.Context, claim *corev1.PersistentVolumeCla
 	if err := c.patchStatus(ctx, claim, pendingPatch(claim, size, c.now())); err != nil {
 		return err
 	}
-	c.events.Event(claim, corev1.EventTypeNormal, "FileSystemResizeRequired", "Require file system resize of volume on node")
+	c.recorder.Event(claim, corev1.EventTypeNormal, "FileSystemResizeRequired", "Require file system resize of volume on node")
 	c.log.InfoContext(ctx, "Volume enlarged", "volume", pv.Name, "claim", claim.Namespace+"/"+claim.Name, "size", size.String())
 	return nil
 }
 
-// growthDue says whether the next move is ours.
-func growthDue(claim *corev1.PersistentVolumeClaim, f faults) bool {
+// expansionDue says whether the next move is ours.
+func expansionDue(claim *corev1.PersistentVolumeClaim, f faults) bool {
 	have, bound := claim.Status.Capacity[corev1.ResourceStorage]
 	want := volumeSize(claim)
 	if !bound || claim.Status.Phase != corev1.ClaimBound || want.Cmp(have) <= 0 {
@@ -66,24 +66,24 @@ func growthDue(claim *corev1.PersistentVolumeClaim, f faults) bool {
 		return false
 	case corev1.PersistentVolumeClaimNodeResizeInfeasible:
 		// Asking kubelet for the same again while the fault lasts would only make noise.
-		tried := claim.Status.AllocatedResources[corev1.ResourceStorage]
-		msg, err := refusal(want, f, FailGrowNode, MaxSizeNode)
-		return want.Cmp(tried) != 0 || msg == "" && err == nil
+		allocated := claim.Status.AllocatedResources[corev1.ResourceStorage]
+		msg, err := infeasibleReason(want, f, FailExpandNode, MaxSizeNode)
+		return want.Cmp(allocated) != 0 || msg == "" && err == nil
 	}
 	return true
 }
 
-// refusal says why a volume cannot have size, by a switch that fails any growth or one that limits it, or "".
-func refusal(size resource.Quantity, f faults, fail, limit string) (string, error) {
+// infeasibleReason says why a volume cannot have size, by a switch that fails any growth or one that limits it, or "".
+func infeasibleReason(size resource.Quantity, f faults, fail, limit string) (string, error) {
 	if msg := f.value(fail); msg != "" {
 		return msg, nil
 	}
-	return f.beyond(limit, size)
+	return f.exceeds(limit, size)
 }
 
-// refuse reports a growth as infeasible, once. It is not retried: an edit of the claim or its class brings us back.
-func (c *controller) refuse(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, size resource.Quantity, msg string) error {
-	if isRefused(claim, size, msg) {
+// reportInfeasible reports a growth as infeasible, once. It is not retried: an edit of the claim or its class brings us back.
+func (c *controller) reportInfeasible(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, size resource.Quantity, msg string) error {
+	if infeasibleReported(claim, size, msg) {
 		return nil
 	}
 	if err := c.patchStatus(ctx, claim, infeasiblePatch(claim, size, msg, c.now())); err != nil {
@@ -93,14 +93,14 @@ func (c *controller) refuse(ctx context.Context, claim *corev1.PersistentVolumeC
 	return nil
 }
 
-// growthFailed reports a failure that another attempt may cure.
-func (c *controller) growthFailed(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, err error) error {
+// expansionFailed reports a failure that another attempt may cure.
+func (c *controller) expansionFailed(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, err error) error {
 	c.resizeFailedEvent(claim, pv, err.Error())
 	return fmt.Errorf("grow volume %s of claim %s/%s: %w", pv.Name, claim.Namespace, claim.Name, err)
 }
 
 func (c *controller) resizeFailedEvent(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, msg string) {
-	c.events.Eventf(claim, corev1.EventTypeWarning, "VolumeResizeFailed", "resize volume %q by resizer %q failed: %s", pv.Name, DriverName, msg)
+	c.recorder.Eventf(claim, corev1.EventTypeWarning, "VolumeResizeFailed", "resize volume %q by resizer %q failed: %s", pv.Name, DriverName, msg)
 }
 
 // setCapacity writes the new size into the PV, where kubelet compares it with what it has mounted. After a growth
@@ -156,11 +156,11 @@ func infeasiblePatch(claim *corev1.PersistentVolumeClaim, size resource.Quantity
 	})
 }
 
-// isRefused says whether the claim already tells this story.
-func isRefused(claim *corev1.PersistentVolumeClaim, size resource.Quantity, msg string) bool {
-	tried := claim.Status.AllocatedResources[corev1.ResourceStorage]
+// infeasibleReported says whether the claim already tells this story.
+func infeasibleReported(claim *corev1.PersistentVolumeClaim, size resource.Quantity, msg string) bool {
+	allocated := claim.Status.AllocatedResources[corev1.ResourceStorage]
 	if claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] != corev1.PersistentVolumeClaimControllerResizeInfeasible ||
-		tried.Cmp(size) != 0 {
+		allocated.Cmp(size) != 0 {
 		return false
 	}
 	return slices.ContainsFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
@@ -172,7 +172,7 @@ func isRefused(claim *corev1.PersistentVolumeClaim, size resource.Quantity, msg 
 // The others stay; a merge patch replaces the whole list.
 func resizePatch(claim *corev1.PersistentVolumeClaim, size resource.Quantity, status corev1.ClaimResourceStatus, condition corev1.PersistentVolumeClaimCondition) statusPatch {
 	conditions := slices.DeleteFunc(slices.Clone(claim.Status.Conditions), func(c corev1.PersistentVolumeClaimCondition) bool {
-		return slices.Contains(growthConditions, c.Type)
+		return slices.Contains(resizeConditions, c.Type)
 	})
 	return statusPatch{
 		Metadata: patchVersion{ResourceVersion: claim.ResourceVersion},
@@ -184,7 +184,7 @@ func resizePatch(claim *corev1.PersistentVolumeClaim, size resource.Quantity, st
 	}
 }
 
-var growthConditions = []corev1.PersistentVolumeClaimConditionType{
+var resizeConditions = []corev1.PersistentVolumeClaimConditionType{
 	corev1.PersistentVolumeClaimResizing,
 	corev1.PersistentVolumeClaimFileSystemResizePending,
 	corev1.PersistentVolumeClaimControllerResizeError,

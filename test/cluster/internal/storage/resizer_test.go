@@ -22,7 +22,7 @@ func makeBoundClaim(request, capacity, allocated string, status corev1.ClaimReso
 	return claim
 }
 
-func TestGrowthDue(t *testing.T) {
+func TestExpansionDue(t *testing.T) {
 	unbound := makeClaim("2Gi")
 	broken := faults{{"storage.holdfast.dev/fail-grow-node": "no"}}
 	limited := faults{{"storage.holdfast.dev/max-size-node": "1536Mi"}}
@@ -51,7 +51,7 @@ func TestGrowthDue(t *testing.T) {
 		"node gave up, back where it started": {claim: makeBoundClaim("1Gi", "1Gi", "2Gi", "NodeResizeInfeasible")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := growthDue(tc.claim, tc.faults); got != tc.want {
+			if got := expansionDue(tc.claim, tc.faults); got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
@@ -97,21 +97,21 @@ func TestStatusPatches(t *testing.T) {
 	}
 }
 
-func TestIsRefused(t *testing.T) {
-	refused := makeBoundClaim("2Gi", "1Gi", "2Gi", "ControllerResizeInfeasible")
-	refused.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: "ControllerResizeError", Message: "no space"}}
+func TestInfeasibleReported(t *testing.T) {
+	infeasible := makeBoundClaim("2Gi", "1Gi", "2Gi", "ControllerResizeInfeasible")
+	infeasible.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: "ControllerResizeError", Message: "no space"}}
 	for name, tc := range map[string]struct {
 		claim     *corev1.PersistentVolumeClaim
 		size, msg string
 		want      bool
 	}{
-		"said before":     {claim: refused, size: "2Gi", msg: "no space", want: true},
-		"another size":    {claim: refused, size: "3Gi", msg: "no space"},
-		"another message": {claim: refused, size: "2Gi", msg: "quota"},
+		"said before":     {claim: infeasible, size: "2Gi", msg: "no space", want: true},
+		"another size":    {claim: infeasible, size: "3Gi", msg: "no space"},
+		"another message": {claim: infeasible, size: "2Gi", msg: "quota"},
 		"never said":      {claim: makeBoundClaim("2Gi", "1Gi", "", ""), size: "2Gi", msg: "no space"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := isRefused(tc.claim, resource.MustParse(tc.size), tc.msg); got != tc.want {
+			if got := infeasibleReported(tc.claim, resource.MustParse(tc.size), tc.msg); got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})

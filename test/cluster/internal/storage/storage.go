@@ -84,7 +84,7 @@ func Run(ctx context.Context, o Options) error {
 		return nil
 	}
 	// The sockets come after the caches: a stage call answered without them would miss a fault.
-	node := &driver{node: o.Node, disk: disk, faults: ctrl.faultsOfVolume}
+	node := &driver{node: o.Node, disk: disk, faults: ctrl.volumeFaults}
 	return serveAll(ctx, o, node, ctrl)
 }
 

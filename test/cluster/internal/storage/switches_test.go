@@ -31,12 +31,12 @@ func TestSwitchPrecedence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			claim, volume, class := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}
 			claim.Annotations, volume.Annotations, class.Annotations = tc.claim, tc.volume, tc.class
-			if got := faultsOf(claim, volume, class).value(key); got != tc.want {
+			if got := collectFaults(claim, volume, class).value(key); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
 	}
-	if got := faultsOf(nil, nil, nil).value(key); got != "" {
+	if got := collectFaults(nil, nil, nil).value(key); got != "" {
 		t.Errorf("without any object: got %q, want off", got)
 	}
 }
@@ -60,7 +60,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-func TestBeyond(t *testing.T) {
+func TestExceeds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		max, size, want string
 		wantErr         bool
@@ -72,7 +72,7 @@ func TestBeyond(t *testing.T) {
 		"not a number": {max: "plenty", size: "1Gi", wantErr: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := faults{{"storage.holdfast.dev/max-size": tc.max}}.beyond(MaxSize, resource.MustParse(tc.size))
+			got, err := faults{{"storage.holdfast.dev/max-size": tc.max}}.exceeds(MaxSize, resource.MustParse(tc.size))
 			if got != tc.want || (err != nil) != tc.wantErr {
 				t.Errorf("got %q, %v, want %q, error %v", got, err, tc.want, tc.wantErr)
 			}

@@ -24,8 +24,8 @@ const (
 )
 
 var (
-	errInUse      = errors.New("volume is still mounted")
-	errBeyondFile = errors.New("backing file is smaller than the requested size")
+	errInUse        = errors.New("volume is still mounted")
+	errFileTooSmall = errors.New("backing file is smaller than the requested size")
 )
 
 // disk keeps the backing files of the volumes of one node and the devices and mounts on top of them.
@@ -186,7 +186,7 @@ func (d *disk) growFilesystem(ctx context.Context, id, path string, size int64) 
 		return fmt.Errorf("read size of backing file: %w", err)
 	}
 	if info.Size() < size {
-		return fmt.Errorf("%w: %d < %d bytes", errBeyondFile, info.Size(), size)
+		return fmt.Errorf("%w: %d < %d bytes", errFileTooSmall, info.Size(), size)
 	}
 	point, mounted, err := mountAt(path)
 	if err != nil {

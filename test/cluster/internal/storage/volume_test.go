@@ -14,20 +14,20 @@ import (
 
 const mib = 1 << 20
 
-// TestVolumeLife runs one volume through everything the node does with it, on a real loop device.
-func TestVolumeLife(t *testing.T) {
+// TestVolumeLifecycle runs one volume through everything the node does with it, on a real loop device.
+func TestVolumeLifecycle(t *testing.T) {
 	for fsType, tools := range map[string][]string{
 		fsXFS:  {"mkfs.xfs", "xfs_growfs"},
 		fsExt4: {"mkfs.ext4"},
 	} {
 		t.Run(fsType, func(t *testing.T) {
-			needRootAnd(t, append(tools, "losetup", "blkid", "mount", "umount")...)
-			testVolumeLife(t, fsType)
+			requireRootAnd(t, append(tools, "losetup", "blkid", "mount", "umount")...)
+			testVolumeLifecycle(t, fsType)
 		})
 	}
 }
 
-func testVolumeLife(t *testing.T, fsType string) {
+func testVolumeLifecycle(t *testing.T, fsType string) {
 	ctx := t.Context()
 	d := &disk{dir: t.TempDir()}
 	root := t.TempDir()
@@ -45,7 +45,7 @@ func testVolumeLife(t *testing.T, fsType string) {
 	}
 
 	if fsType == fsXFS { // ext4 grows online only with CAP_SYS_RESOURCE
-		testGrowth(t, d, staged)
+		testFilesystemGrowth(t, d, staged)
 	}
 
 	must(t, unpublish(ctx, target))
@@ -68,29 +68,29 @@ func testVolumeLife(t *testing.T, fsType string) {
 	}
 }
 
-func testGrowth(t *testing.T, d *disk, staged string) {
+func testFilesystemGrowth(t *testing.T, d *disk, staged string) {
 	t.Helper()
 	ctx := t.Context()
-	if err := d.growFilesystem(ctx, "vol", staged, 400*mib); !errors.Is(err, errBeyondFile) {
-		t.Errorf("growth without a larger file: got %v, want %v", err, errBeyondFile)
+	if err := d.growFilesystem(ctx, "vol", staged, 400*mib); !errors.Is(err, errFileTooSmall) {
+		t.Errorf("growth without a larger file: got %v, want %v", err, errFileTooSmall)
 	}
-	before := total(t, staged)
+	before := filesystemSize(t, staged)
 	must(t, d.enlarge(ctx, "vol", 900*mib))
 	// The request was lowered meanwhile: the filesystem takes less than the file has.
 	for range 2 {
 		must(t, d.growFilesystem(ctx, "vol", staged, 400*mib))
 	}
-	if got, want := total(t, staged)-before, int64(100*mib); got != want {
+	if got, want := filesystemSize(t, staged)-before, int64(100*mib); got != want {
 		t.Errorf("filesystem grew by %d bytes, want %d", got, want)
 	}
 	must(t, d.growFilesystem(ctx, "vol", staged, 350*mib)) // never shrinks
-	if got, want := total(t, staged)-before, int64(100*mib); got != want {
+	if got, want := filesystemSize(t, staged)-before, int64(100*mib); got != want {
 		t.Errorf("after asking for less it has grown by %d bytes, want %d", got, want)
 	}
 }
 
 func TestStageRefusesForeignFilesystem(t *testing.T) {
-	needRootAnd(t, "mkfs.xfs", "losetup", "blkid")
+	requireRootAnd(t, "mkfs.xfs", "losetup", "blkid")
 	ctx := t.Context()
 	d := &disk{dir: t.TempDir()}
 	staged := filepath.Join(t.TempDir(), "staged")
@@ -176,7 +176,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func needRootAnd(t *testing.T, tools ...string) {
+func requireRootAnd(t *testing.T, tools ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to attach loop devices and to mount")
@@ -191,7 +191,7 @@ func needRootAnd(t *testing.T, tools ...string) {
 	}
 }
 
-func total(t *testing.T, path string) int64 {
+func filesystemSize(t *testing.T, path string) int64 {
 	t.Helper()
 	var s unix.Statfs_t
 	must(t, unix.Statfs(path, &s))

@@ -1,0 +1,160 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/explain"
+	"github.com/holdfast-dev/holdfast/internal/health"
+	"github.com/holdfast-dev/holdfast/internal/rollout"
+)
+
+// componentState is what was seen of one component.
+type componentState struct {
+	component desired.Component
+	status    ComponentStatus
+	health    health.Result
+	causes    []explain.Cause
+	// step is what was planned for it.
+	step rollout.Step
+	// startingSuffix is how the sentence goes on while the server of a database lets nobody in yet: that
+	// somebody has killed it does not tell what it does now.
+	startingSuffix string
+	// contention is what is said for as long as somebody keeps changing a child.
+	contention string
+	// pendingChanges is set when a suspended component is not what the spec says.
+	pendingChanges bool
+	requeueAt      time.Time
+}
+
+// assessComponent judges one component by its children and by what explains them.
+func assessComponent(c desired.Component, res *result, diagnosis explain.Diagnosis, previousCauses []appsapi.Cause) componentState {
+	v := componentState{component: c, step: res.step(c.Name), requeueAt: diagnosis.RecheckAt, causes: explain.PreserveSince(diagnosis.Causes, previousCauses), status: ComponentStatus{
+		Name: c.Name, Type: c.Type, ResourceName: c.Workload.Name, Selector: c.Selector(), Endpoints: c.Endpoints,
+	}}
+	v.health = childrenHealth(c, res)
+	if d := v.step.Data; d != nil && d.Health != nil {
+		v.health = health.Worst(*d.Health, v.health)
+	} else if d != nil && d.PendingVolume != nil {
+		v.health = health.Worst(v.health, *d.PendingVolume)
+	}
+	if dbHealth, ok := res.databaseHealth[c.Name]; ok {
+		v.health = health.Worst(v.health, dbHealth)
+		if dbHealth.Reason == appsapi.ReasonDatabaseStarting { // which says more than that a pod is not ready
+			v.health = health.Worst(dbHealth, v.health)
+			v.startingSuffix = "; t" + strings.TrimPrefix(dbHealth.Message, "T")
+		}
+		if dbHealth.Reason == appsapi.ReasonRotating && v.health.Status == health.Healthy {
+			v.health = dbHealth
+		}
+		if dbHealth.Status == health.Healthy {
+			v.status.Binding = c.Database.BindingSecret
+		}
+	}
+	for _, child := range c.Children {
+		if v.contention == "" && res.contended[child.ID] {
+			v.contention = contentionMessage(res.namespace, child.ID)
+		}
+	}
+	v.countReplicas(res.children[c.Workload])
+	if c.Suspended {
+		v.pendingChanges = rollout.HasPendingChanges(c, res.children)
+	}
+	return v
+}
+
+// countReplicas fills in how many pods there are.
+func (v *componentState) countReplicas(workload runtime.Object) {
+	switch w := workload.(type) {
+	case *appsv1.Deployment:
+		v.status.Desired = 1
+		if w.Spec.Replicas != nil {
+			v.status.Desired = *w.Spec.Replicas
+		}
+		v.status.Replicas, v.status.Ready, v.status.Available = w.Status.Replicas, w.Status.ReadyReplicas, w.Status.AvailableReplicas
+		v.status.Selector = metav1.FormatLabelSelector(w.Spec.Selector)
+	case *appsv1.StatefulSet:
+		v.status.Desired = 1
+		if w.Spec.Replicas != nil {
+			v.status.Desired = *w.Spec.Replicas
+		}
+		v.status.Replicas, v.status.Ready, v.status.Available = w.Status.Replicas, w.Status.ReadyReplicas, w.Status.AvailableReplicas
+		v.status.Selector = metav1.FormatLabelSelector(w.Spec.Selector)
+	case *batchv1.Job:
+		v.status.Desired, v.status.Ready = 1, min(w.Status.Succeeded, 1)
+	}
+}
+
+// childrenHealth is the worst of the children.
+func childrenHealth(c desired.Component, res *result) health.Result {
+	verdicts := make([]health.Result, 0, len(c.Children))
+	for _, child := range c.Children {
+		obj, ok := res.children[child.ID]
+		if !ok {
+			verdicts = append(verdicts, health.Result{Status: health.Progressing, Reason: appsapi.ReasonProgressing,
+				Message: fmt.Sprintf("%s %s does not exist", child.Kind.Kind, child.Name)})
+			continue
+		}
+		verdicts = append(verdicts, health.EvaluateAtGeneration(obj, res.desiredGenerations[child.ID]))
+	}
+	return health.Worst(verdicts...)
+}
+
+// isDegraded says whether something of a component is broken, as opposed to on its way.
+func (v *componentState) isDegraded() bool {
+	return len(v.causes) > 0 || v.health.Status == health.Degraded
+}
+
+// problem is what is wrong with a component, or on its way, in one sentence.
+func (v *componentState) problem() string {
+	switch {
+	case len(v.causes) > 0:
+		return v.causes[0].Message + v.startingSuffix
+	case v.contention != "":
+		return v.contention
+	case v.step.PreviousRun != nil:
+		return fmt.Sprintf("its run before, Job %s, has to end first", v.step.PreviousRun.Name)
+	case len(v.step.WaitsFor) > 0:
+		return fmt.Sprintf("it waits for %q", v.step.WaitsFor[0])
+	}
+	return v.health.Message
+}
+
+// fillStatus fills in the health of a component as its status shows it.
+func (v *componentState) fillStatus(statesByName map[string]*componentState) {
+	s := &v.status
+	s.Health, s.Reason, s.Message = string(v.health.Status), v.health.Reason, v.health.Message
+	switch {
+	case len(v.causes) > 0:
+		s.Health, s.Reason, s.Message = string(health.Degraded), appsapi.ReasonComponentDegraded, v.causes[0].Message+v.startingSuffix
+	case v.contention != "":
+		s.Health, s.Reason, s.Message = string(health.Progressing), appsapi.ReasonProgressing, v.contention
+	case v.step.IsWaiting():
+		s.Health, s.Reason, s.Message = "Waiting", appsapi.ReasonWaitingForDependency, v.waitingMessage(statesByName)
+	case v.component.Suspended:
+		s.Reason = appsapi.ReasonSuspended
+	case v.health.Status == health.Healthy && v.health.Reason != appsapi.ReasonRotating: // which waits, perhaps for somebody who never comes
+		s.Message = ""
+	}
+}
+
+// waitingMessage names what blocks a component, and what is the matter with that.
+func (v *componentState) waitingMessage(statesByName map[string]*componentState) string {
+	if len(v.step.WaitsFor) == 0 {
+		return fmt.Sprintf("Component %q: %s", v.component.Name, v.problem())
+	}
+	blocker := v.step.WaitsFor[0]
+	reason := "it is not ready"
+	if other := statesByName[blocker]; other != nil {
+		reason = other.problem()
+	}
+	return fmt.Sprintf("Component %q waits for %q: %s", v.component.Name, blocker, reason)
+}

@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// compositeCache is two caches that look like one. Of all ConfigMaps we keep that they exist,
+// and of our own ones the content: a cache has one rule per kind, so these are two.
+type compositeCache struct {
+	ctrlcache.Cache
+	configMaps  ctrlcache.Cache
+	watchEpochs *watchEpochs
+}
+
+// cacheFor is the cache that an object, or a list of objects, is in.
+func (s compositeCache) cacheFor(obj any) ctrlcache.Cache {
+	switch obj.(type) {
+	case *corev1.ConfigMap, *corev1.ConfigMapList:
+		return s.configMaps
+	}
+	return s.Cache
+}
+
+// Get reads an object.
+func (s compositeCache) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return s.cacheFor(obj).Get(ctx, key, obj, opts...)
+}
+
+// List reads objects.
+func (s compositeCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return s.cacheFor(list).List(ctx, list, opts...)
+}
+
+// GetInformer returns what fills the cache with objects.
+func (s compositeCache) GetInformer(ctx context.Context, obj client.Object, opts ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
+	return s.cacheFor(obj).GetInformer(ctx, obj, opts...)
+}
+
+// RemoveInformer ends that.
+func (s compositeCache) RemoveInformer(ctx context.Context, obj client.Object) error {
+	return s.cacheFor(obj).RemoveInformer(ctx, obj)
+}
+
+// IndexField adds an index.
+func (s compositeCache) IndexField(ctx context.Context, obj client.Object, field string, indexFunc client.IndexerFunc) error {
+	return s.cacheFor(obj).IndexField(ctx, obj, field, indexFunc)
+}
+
+// Start runs both until the context ends.
+func (s compositeCache) Start(ctx context.Context) error {
+	var group errgroup.Group
+	group.Go(func() error { return s.Cache.Start(ctx) })
+	group.Go(func() error { return s.configMaps.Start(ctx) })
+	return group.Wait()
+}
+
+// WaitForCacheSync waits for both.
+func (s compositeCache) WaitForCacheSync(ctx context.Context) bool {
+	return s.Cache.WaitForCacheSync(ctx) && s.configMaps.WaitForCacheSync(ctx)
+}
+
+var _ ctrlcache.Cache = compositeCache{}

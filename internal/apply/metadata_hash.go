@@ -1,0 +1,48 @@
+package apply
+
+import (
+	"hash/maphash"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+var seed = maphash.MakeSeed()
+
+// metadataHash tells objects apart by the metadata that wishes are made of or held against. A
+// status that changes all the time leaves it as it is.
+func metadataHash(obj client.Object) uint64 {
+	type metadataItem struct{ section, key, value string }
+	type reference struct {
+		apiVersion, kind, name         string
+		uid                            types.UID
+		controller, blockOwnerDeletion bool
+	}
+	var sum uint64 // of all entries, because maps have no order
+	for k, v := range obj.GetLabels() {
+		sum += maphash.Comparable(seed, metadataItem{"labels", k, v})
+	}
+	for k, v := range obj.GetAnnotations() {
+		sum += maphash.Comparable(seed, metadataItem{"annotations", k, v})
+	}
+	for _, r := range obj.GetOwnerReferences() {
+		sum += maphash.Comparable(seed, reference{r.APIVersion, r.Kind, r.Name, r.UID, ptr.Deref(r.Controller, false), ptr.Deref(r.BlockOwnerDeletion, false)})
+	}
+	if obj.GetDeletionTimestamp() != nil {
+		sum += maphash.Comparable(seed, metadataItem{section: "deletionTimestamp"})
+	}
+	return sum
+}
+
+// generation counts the specs of an object, and is 0 where nothing does. Of some kinds the API server leaves it as it is,
+// whatever somebody has once written there; of autoscalers, those of some versions.
+func generation(live client.Object) int64 {
+	switch live.(type) {
+	case *corev1.Service, *corev1.ConfigMap, *autoscalingv2.HorizontalPodAutoscaler:
+		return 0
+	}
+	return live.GetGeneration()
+}

@@ -1,0 +1,76 @@
+package model
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/center/store"
+	"github.com/holdfast-dev/holdfast/internal/inspect"
+)
+
+// What objects are found by.
+const (
+	// ByOwner is the UID of an owner.
+	ByOwner store.Field = iota + 1
+	// ByApplication is the application that an object says it belongs to: [Ref.String].
+	ByApplication
+	// ByInstance is NAMESPACE/NAME of an application of ours, whatever its kind: pods do not say.
+	ByInstance
+	// ByNode is the name of a node.
+	ByNode
+	// ByImage is an image.
+	ByImage
+	// ByReference is KIND/NAMESPACE/NAME of what an object refers to.
+	ByReference
+	// ByLabel is KEY=VALUE.
+	ByLabel
+	// ByService is NAMESPACE/NAME of the Service of an EndpointSlice.
+	ByService
+	// ByInvolvedObject is the UID of what an event is about.
+	ByInvolvedObject
+)
+
+// IndexTerms are what an object is found by.
+func IndexTerms(obj runtime.Object) []store.Term {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil
+	}
+	ns := m.GetNamespace() + "/"
+	if e, ok := obj.(*corev1.Event); ok {
+		return []store.Term{{Field: ByInvolvedObject, Value: string(e.InvolvedObject.UID)}}
+	}
+	var out []store.Term
+	add := func(f store.Field, value string) { out = append(out, store.Term{Field: f, Value: value}) }
+	for _, ref := range m.GetOwnerReferences() {
+		add(ByOwner, string(ref.UID))
+	}
+	if kind, namespace, name, ok := inspect.Membership(m); ok {
+		add(ByApplication, Ref{kind, namespace, name}.String())
+	}
+	labels := m.GetLabels()
+	if labels[appsapi.LabelManagedBy] == appsapi.ManagedBy {
+		add(ByInstance, ns+labels[appsapi.LabelInstance])
+	}
+	if slice, ok := obj.(*discoveryv1.EndpointSlice); ok {
+		add(ByService, ns+slice.Labels[discoveryv1.LabelServiceName])
+		return out // it copies the labels of its Service, and refers to nothing but pods
+	}
+	for key, value := range labels {
+		add(ByLabel, key+"="+value)
+	}
+	for _, image := range inspect.Images(obj) {
+		add(ByImage, image)
+	}
+	for _, ref := range inspect.References(obj) {
+		if ref.Kind == "Node" {
+			add(ByNode, ref.Name)
+			continue
+		}
+		add(ByReference, ref.Kind+"/"+ns+ref.Name)
+	}
+	return out
+}

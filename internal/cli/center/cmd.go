@@ -1,0 +1,245 @@
+// Package center is the verb engine: what the application center follows, and how that goes.
+//
+// Safety rule: it only reads, and repeats what the center says of itself. What the center does not
+// hear of is said to be so, and ends with another exit code.
+package center
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/collect"
+	"github.com/holdfast-dev/holdfast/internal/cli/portforward"
+)
+
+// options are the flags.
+type options struct {
+	cli.Output
+	portforward.Flags
+}
+
+// Command is the verb.
+func Command(env *cli.Env) *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "engine",
+		Short: "Show what the application center follows, and how that goes",
+		Long: `Show what the application center follows, and how that goes: every informer with its state, how many
+objects it has and how often its stream broke, and the clients that follow.
+
+The center shows its engine to those who may list nodes. The exit code is 2 when an informer is neither
+Live nor Forbidden: what the center may not read is for whoever gives it rights to decide.`,
+		Example: `  kubectl holdfast engine
+  kubectl holdfast engine --pod holdfast-center-5b4888b74b-vrvw9 -o wide`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), env, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatYAML, cli.FormatJSONPath)
+	o.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// centerStatus is what is shown to people of what the center says. A center of another version may say
+// more, which programs get to see as well.
+type centerStatus struct {
+	Version      string     `json:"version"`
+	Started      time.Time  `json:"started"`
+	Applications int        `json:"applications"`
+	Informers    []informer `json:"informers"`
+	Queue        struct {
+		Waiting                  int     `json:"waiting"`
+		OldestSeconds            float64 `json:"oldestSeconds"`
+		Inspections              uint64  `json:"looks"`
+		InspectionSeconds        float64 `json:"lookSeconds"`
+		LongestInspectionSeconds float64 `json:"longestSeconds"`
+	} `json:"queue"`
+	Hub struct {
+		Clients    int    `json:"clients"`
+		Deliveries uint64 `json:"deliveries"`
+		Snapshots  uint64 `json:"snapshots"`
+		Resumed    uint64 `json:"resumed"`
+		ClosedSlow uint64 `json:"closedSlow"`
+	} `json:"hub"`
+	Access struct {
+		TokenReviews  uint64 `json:"tokenReviews"`
+		AccessReviews uint64 `json:"accessReviews"`
+		Cached        uint64 `json:"cached"`
+	} `json:"access"`
+	History    int    `json:"history"`
+	Goroutines int    `json:"goroutines"`
+	HeapBytes  uint64 `json:"heapBytes"`
+}
+
+type informer struct {
+	Resource    string     `json:"resource"`
+	Group       string     `json:"group"`
+	Version     string     `json:"version"`
+	Namespace   string     `json:"namespace"`
+	State       string     `json:"state"`
+	Since       time.Time  `json:"since"`
+	Message     string     `json:"message"`
+	Objects     int        `json:"objects"`
+	LastEvent   *time.Time `json:"heard"`
+	Events      int64      `json:"events"`
+	Lists       int64      `json:"lists"`
+	Disconnects int64      `json:"cuts"`
+}
+
+func (o *options) run(ctx context.Context, env *cli.Env, out, errOut io.Writer) error {
+	done := cli.Progress(errOut, "Asking the application center")
+	t, transport, err := o.Open(ctx, env)
+	if err != nil {
+		done()
+		return err
+	}
+	defer t.Close()
+	body, err := fetch(ctx, transport)
+	done()
+	if err != nil {
+		return err
+	}
+	return o.printAndCheck(body, t.Pod(), env.Now(), env.Terminal(out))
+}
+
+const (
+	// requestTimeout is how long the center may take.
+	requestTimeout = 15 * time.Second
+	// maxResponseBytes is more than any engine has to say.
+	maxResponseBytes = 64 << 20
+)
+
+func fetch(ctx context.Context, transport http.RoundTripper) ([]byte, error) {
+	client := http.Client{Transport: transport, Timeout: requestTimeout}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, portforward.URL+"/api/v1/engine", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("ask the application center: %w", errors.Unwrap(err)) // not at what address
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes))
+	if err != nil {
+		return nil, fmt.Errorf("read what the application center says: %w", err)
+	}
+	if response.StatusCode == http.StatusOK {
+		return body, nil
+	}
+	var failure struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(body, &failure) != nil || failure.Message == "" {
+		failure.Message = http.StatusText(response.StatusCode)
+	}
+	return nil, fmt.Errorf("the application center answers %d: %s", response.StatusCode, failure.Message)
+}
+
+// printAndCheck prints what the center said, and says how the verb ends.
+func (o *options) printAndCheck(body []byte, pod string, now time.Time, out cli.Terminal) error {
+	var status centerStatus
+	if err := json.Unmarshal(body, &status); err != nil {
+		return fmt.Errorf("read what the application center says: %w; is it of the version of this plugin? kubectl holdfast doctor looks", err)
+	}
+	if o.IsMachineReadable() {
+		all := map[string]any{}
+		if err := json.Unmarshal(body, &all); err != nil {
+			return err
+		}
+		header := cli.NewHeader("Engine")
+		all["apiVersion"], all["kind"], all["pod"] = header.APIVersion, header.Kind, pod
+		if err := o.Print(out, all); err != nil {
+			return err
+		}
+	} else {
+		o.print(&status, pod, now, out)
+	}
+	if slices.ContainsFunc(status.Informers, func(i informer) bool { return !isHealthy(i.State) }) {
+		return cli.ErrNotReady
+	}
+	return nil
+}
+
+func isHealthy(state string) bool { return state == stateLive || state == stateForbidden }
+
+// States of informers.
+const stateLive, stateForbidden = "Live", "Forbidden"
+
+func (o *options) print(status *centerStatus, pod string, now time.Time, out cli.Terminal) {
+	fmt.Fprintf(out, "Pod %s, version %s, up for %s\n", pod, status.Version, collect.Age(status.Started, now))
+	fmt.Fprintf(out, "%s, %s of history, %s\n", pluralize(status.Applications, "application"), pluralize(status.History, "entry"), pluralize(status.Hub.Clients, "client"))
+	if q := status.Queue; q.Waiting > 0 {
+		fmt.Fprintf(out, "%s to be looked at, since %.1f s\n", pluralize(q.Waiting, "application"), q.OldestSeconds)
+	}
+	if o.Format == cli.FormatWide {
+		fmt.Fprintf(out, "%d looks at applications, %.2f ms each, the longest %.0f ms\n", status.Queue.Inspections, 1000*status.Queue.InspectionSeconds/float64(max(status.Queue.Inspections, 1)), 1000*status.Queue.LongestInspectionSeconds)
+		fmt.Fprintf(out, "%d deliveries, %d snapshots, %d resumed, %d too slow; %d token reviews, %d access reviews, %d answered from memory; heap %s, %d goroutines\n",
+			status.Hub.Deliveries, status.Hub.Snapshots, status.Hub.Resumed, status.Hub.ClosedSlow, status.Access.TokenReviews, status.Access.AccessReviews, status.Access.Cached,
+			resource.NewQuantity(int64(status.HeapBytes)>>20<<20, resource.BinarySI), status.Goroutines) //nolint:gosec // fits
+	}
+	fmt.Fprintln(out)
+	table := cli.Table{Columns: []string{"RESOURCE", "NAMESPACE", "STATE", "OBJECTS", "EVENTS", "LISTS", "CUTS", "SINCE", "WHY"}, StackLastColumn: true}
+	if o.Format == cli.FormatWide {
+		table.Columns = slices.Insert(table.Columns, 1, "VERSION")
+		table.Columns = slices.Insert(table.Columns, 9, "HEARD")
+	}
+	stateColumn := slices.Index(table.Columns, "STATE")
+	for _, i := range status.Informers {
+		namespace := i.Namespace
+		if namespace == "" {
+			namespace = "*"
+		}
+		row := []string{strings.TrimSuffix(i.Resource+"."+i.Group, "."), namespace, i.State, strconv.Itoa(i.Objects),
+			strconv.FormatInt(i.Events, 10), strconv.FormatInt(i.Lists, 10), strconv.FormatInt(i.Disconnects, 10), collect.Age(i.Since, now), i.Message}
+		if o.Format == cli.FormatWide {
+			lastEvent := ""
+			if i.LastEvent != nil {
+				lastEvent = collect.Age(*i.LastEvent, now)
+			}
+			row = slices.Insert(row, 1, i.Version)
+			row = slices.Insert(row, 9, cli.OrDash(lastEvent))
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	table.Colorize = func(column int, text string) string {
+		switch {
+		case column != stateColumn:
+			return text
+		case text == stateLive:
+			return out.Colorize(cli.ColorGood, text)
+		case text == stateForbidden:
+			return out.Colorize(cli.ColorWarning, text)
+		}
+		return out.Colorize(cli.ColorBad, text)
+	}
+	table.Print(out)
+}
+
+// pluralize says how many there are of something.
+func pluralize(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "y"):
+		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(noun, "y"))
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,124 @@
+package collect
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/explain"
+	"github.com/holdfast-dev/holdfast/internal/health"
+	"github.com/holdfast-dev/holdfast/internal/inspect"
+)
+
+// ReadRules reads health rules from a file; "" means none.
+func ReadRules(file string) (*health.Rules, error) {
+	if file == "" {
+		return nil, nil
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w; give the path of a file with health rules", err)
+	}
+	var rules []health.Rule
+	if err := yaml.UnmarshalStrict(content, &rules); err != nil {
+		return nil, fmt.Errorf("%s: %w; it is a list of rules with group, kind and expressions", file, err)
+	}
+	compiled, err := health.CompileRules(rules)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return compiled, nil
+}
+
+// IsForeignKind says whether arguments name an object of a kind that is none of ours.
+func IsForeignKind(args []string) bool {
+	resourceArg, _, slash := strings.Cut(strings.Join(args, "/"), "/")
+	if !slash {
+		return false
+	}
+	_, err := application.KindByAlias(resourceArg)
+	return err != nil
+}
+
+// Object looks at an object of any kind, by what it says itself.
+func Object(ctx context.Context, env *cli.Env, args []string, rules *health.Rules, now time.Time) (Result, error) {
+	resourceArg, name, _ := strings.Cut(strings.Join(args, "/"), "/")
+	namespace, err := env.Namespace()
+	if err != nil {
+		return Result{}, err
+	}
+	mapping, err := restMapping(env, resourceArg)
+	if err != nil {
+		return Result{}, err
+	}
+	config, err := env.Config()
+	if err != nil {
+		return Result{}, err
+	}
+	d, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return Result{}, err
+	}
+	var resource dynamic.ResourceInterface = d.Resource(mapping.Resource)
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		resource = d.Resource(mapping.Resource).Namespace(namespace)
+	}
+	obj, err := resource.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return Result{}, cli.WithHint(err)
+	}
+	v := health.EvaluateCustom(obj, rules)
+	l := Result{View: inspect.View{
+		Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: name, Health: v.Status, Ready: v.Status == health.Healthy,
+		Reason: v.Reason, Message: v.Message, Since: obj.GetCreationTimestamp().Time,
+	}}
+	l.Causes = explain.Explain(explain.Snapshot{CustomResources: []*unstructured.Unstructured{obj}, HealthRules: rules}, now).Causes
+	if c, err := env.Client(); err == nil && !l.Ready {
+		l.addEvents(ctx, c)
+	}
+	return l, nil
+}
+
+// restMapping finds the resource that people mean by a word: its name, plural, short name or
+// kind, with or without its group.
+func restMapping(env *cli.Env, resourceArg string) (*meta.RESTMapping, error) {
+	mapper, err := env.Getter.ToRESTMapper()
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server which kinds it knows: %w", err)
+	}
+	resource, group, _ := strings.Cut(strings.ToLower(resourceArg), ".")
+	kind, err := mapper.KindFor(schema.GroupVersionResource{Group: group, Resource: resource})
+	if err != nil {
+		return nil, fmt.Errorf("the cluster knows no kind %q; kubectl api-resources lists those there are", resourceArg)
+	}
+	return mapper.RESTMapping(kind.GroupKind(), kind.Version)
+}
+
+// addEvents adds what was said about the object as evidence.
+func (l *Result) addEvents(ctx context.Context, c client.Client) {
+	var list corev1.EventList
+	err := c.List(ctx, &list, client.InNamespace(l.Namespace), client.Limit(maxEventsPerObject),
+		client.MatchingFields{"involvedObject.kind": l.Kind, "involvedObject.name": l.Name})
+	if err != nil {
+		l.Unread = append(l.Unread, "Events: "+err.Error())
+		return
+	}
+	for i := range list.Items {
+		for n := range l.Causes {
+			l.Causes[n].Evidence = append(l.Causes[n].Evidence, explain.NewEvent(&list.Items[i]).String())
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package collect
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/health"
+	"github.com/holdfast-dev/holdfast/internal/inspect"
+)
+
+// PrintTitle prints the first line about an application: its name, and how it is. Where it
+// is too long for the terminal, the components have a line of their own.
+func (l Result) PrintTitle(out cli.Terminal, now time.Time) {
+	state, color := "READY", cli.ColorGood
+	switch {
+	case l.Deleting:
+		state, color = "BEING DELETED", cli.ColorWarning
+	case !l.Ready:
+		state, color = "NOT READY", cli.ColorBad
+	case l.Health == health.Degraded:
+		state, color = "READY, with trouble,", cli.ColorWarning
+	}
+	name := l.Name
+	if l.Namespace != "" {
+		name = l.Namespace + "/" + name
+	}
+	title := func() string { return fmt.Sprintf("%s %s  %s %s", l.Kind, name, state, Age(l.Since, now)) }
+	if len(l.Components) == 0 { // of a kind that is none of ours
+		if l.Health == health.Unknown {
+			state, color = "UNKNOWN", cli.StyleDim
+		}
+		fmt.Fprintln(out, out.Colorize(color, title()))
+		return
+	}
+	summary := "(" + l.componentSummary() + ")"
+	separator := "  "
+	if out.Width > 0 && utf8.RuneCountInString(title()+separator+summary) > out.Width {
+		separator = "\n"
+	}
+	fmt.Fprintln(out, out.Colorize(color, title())+separator+summary)
+}
+
+// componentSummary is how many components are ready. One that is suspended and runs is.
+func (l Result) componentSummary() string {
+	ready, unknown := 0, 0
+	for _, c := range l.Components {
+		switch {
+		case c.Health == health.Healthy, c.Health == health.Suspended && c.Ready >= c.Desired:
+			ready++
+		case c.Health == health.Unknown:
+			unknown++
+		}
+	}
+	text := fmt.Sprintf("%d of %d components ready", ready, len(l.Components))
+	if len(l.Components) == 1 && ReadyPods(l.Components[0]) != "-" {
+		text = fmt.Sprintf("%d of %d pods ready", l.Components[0].Ready, l.Components[0].Desired)
+	}
+	if unknown > 0 {
+		text += fmt.Sprintf(", %d not looked at", unknown)
+	}
+	return text
+}
+
+// ReadyPods is how many pods of a component are ready, of how many; a dash where none are wanted
+// all the time, or nothing is there that would tell.
+func ReadyPods(c inspect.Component) string {
+	runs := c.Health == health.Healthy || c.Health == health.Suspended
+	if c.Desired == 0 && (c.Type == appsapi.ComponentJob || !runs) {
+		return "-"
+	}
+	return fmt.Sprintf("%d/%d", c.Ready, c.Desired)
+}
+
+// TrimSubject is a message about an object without the name of it, which stands beside it.
+func TrimSubject(message, kind, namespace, name string) string {
+	for _, subject := range []string{fmt.Sprintf("%s %s/%s ", kind, namespace, name), fmt.Sprintf("%s %s ", kind, name)} {
+		if rest, ok := strings.CutPrefix(message, subject); ok {
+			return rest
+		}
+	}
+	return message
+}
+
+// PrintUnread prints what could not be read: the kinds that have the same reason together.
+func (l Result) PrintUnread(out cli.Terminal) {
+	var reasons []string
+	kinds := map[string][]string{}
+	for _, m := range l.Unread {
+		kind, reason, _ := strings.Cut(m, ": ")
+		if kinds[reason] == nil {
+			reasons = append(reasons, reason)
+		}
+		kinds[reason] = append(kinds[reason], kind)
+	}
+	for _, reason := range reasons {
+		for i, line := range cli.Wrap(fmt.Sprintf("not looked at: %s: %s", strings.Join(kinds[reason], ", "), reason), max(out.Width-2, 0)) {
+			if i > 0 {
+				line = "  " + line
+			}
+			fmt.Fprintln(out, line)
+		}
+	}
+}
+
+// Age is how long ago something was, as kubectl says it.
+func Age(t, now time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return duration.HumanDuration(now.Sub(t))
+}
+
+// HealthColor is what a health looks like.
+func HealthColor(h health.Status) string {
+	switch h {
+	case health.Healthy:
+		return cli.ColorGood
+	case health.Degraded:
+		return cli.ColorBad
+	case health.Progressing, inspect.Waiting:
+		return cli.ColorWarning
+	}
+	return cli.StyleDim
+}

@@ -1,0 +1,210 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/holdfast-dev/holdfast/internal/application"
+)
+
+// Verbs that come together.
+var (
+	writeVerbs = []string{"create", "delete", "get", "list", "patch", "watch"}
+	readVerbs  = []string{"get", "list", "watch"}
+)
+
+// applicationRules are the rights that the operator needs where applications are. A test holds them
+// against config/rbac: those that are installed may have been changed.
+var applicationRules = []rbacv1.PolicyRule{
+	{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets", "services"}, Verbs: writeVerbs},
+	{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"delete", "get", "list", "patch", "watch"}},
+	{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"delete", "list", "watch"}},
+	{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"list"}},
+	{APIGroups: []string{"apps"}, Resources: []string{"controllerrevisions", "deployments", "statefulsets"}, Verbs: writeVerbs},
+	{APIGroups: []string{"apps.holdfast.dev"}, Resources: []string{"appservices"}, Verbs: readVerbs},
+	{APIGroups: []string{"apps.holdfast.dev"}, Resources: []string{"appstacks", "cloudmanagers"}, Verbs: append([]string{"patch"}, readVerbs...)},
+	{APIGroups: []string{"apps.holdfast.dev"}, Resources: []string{"appservices/finalizers", "appstacks/finalizers", "cloudmanagers/finalizers"}, Verbs: []string{"update"}},
+	{APIGroups: []string{"apps.holdfast.dev"}, Resources: []string{"appservices/status", "appstacks/status", "cloudmanagers/status"}, Verbs: []string{"patch"}},
+	{APIGroups: []string{"autoscaling"}, Resources: []string{"horizontalpodautoscalers"}, Verbs: writeVerbs},
+	{APIGroups: []string{"batch"}, Resources: []string{"cronjobs", "jobs"}, Verbs: writeVerbs},
+	{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+	{APIGroups: []string{"gateway.networking.k8s.io"}, Resources: []string{"httproutes"}, Verbs: writeVerbs},
+	{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"ingresses"}, Verbs: writeVerbs},
+	{APIGroups: []string{"policy"}, Resources: []string{"poddisruptionbudgets"}, Verbs: writeVerbs},
+}
+
+// clusterRules are those that belong to no namespace, and athome those where its Lease is.
+var (
+	clusterRules = []rbacv1.PolicyRule{
+		{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
+		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
+	}
+	leaseNamespaceRules = []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "get"}},
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "get", "update"}},
+	}
+)
+
+// accessAttributes are whether each right of some rules is there in a namespace; "" is all of them.
+func accessAttributes(namespace string, rules []rbacv1.PolicyRule) []authorizationv1.ResourceAttributes {
+	var out []authorizationv1.ResourceAttributes
+	for _, r := range rules {
+		for _, group := range r.APIGroups {
+			for _, resource := range r.Resources {
+				resource, sub, _ := strings.Cut(resource, "/")
+				for _, verb := range r.Verbs {
+					out = append(out, authorizationv1.ResourceAttributes{Namespace: namespace, Group: group, Resource: resource, Subresource: sub, Verb: verb})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// maxConcurrentReviews is how many questions are asked at the same time.
+const maxConcurrentReviews = 16
+
+// denied asks all questions and returns those with the answer no, sorted.
+func denied(ctx context.Context, attributes []authorizationv1.ResourceAttributes, isAllowed func(context.Context, *authorizationv1.ResourceAttributes) (bool, error)) ([]string, error) {
+	var mutex sync.Mutex
+	var out []string
+	// Who may not ask is told so once; questions that are under way are not broken off, which
+	// client-go would complain about.
+	if len(attributes) > 0 {
+		if _, err := isAllowed(ctx, &attributes[0]); err != nil {
+			return nil, err
+		}
+	}
+	var group errgroup.Group
+	group.SetLimit(maxConcurrentReviews)
+	for i := range attributes {
+		group.Go(func() error {
+			allowed, err := isAllowed(ctx, &attributes[i])
+			if err != nil || allowed {
+				return err
+			}
+			mutex.Lock()
+			defer mutex.Unlock()
+			out = append(out, describeAccess(&attributes[i]))
+			return nil
+		})
+	}
+	err := group.Wait()
+	slices.Sort(out)
+	return out, err
+}
+
+func describeAccess(a *authorizationv1.ResourceAttributes) string {
+	resource := a.Resource
+	if a.Group != "" {
+		resource += "." + a.Group
+	}
+	if a.Subresource != "" {
+		resource += "/" + a.Subresource
+	}
+	text := a.Verb + " " + resource
+	if a.Namespace != "" {
+		text += " in namespace " + a.Namespace
+	}
+	return text
+}
+
+// abbreviate are the first few of many.
+func abbreviate(list []string) string {
+	const maxListed = 4
+	if len(list) <= maxListed {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:maxListed], ", "), len(list)-maxListed)
+}
+
+// checkOperatorPermissions asks whether the operator may do what it must.
+func (e *checker) checkOperatorPermissions(ctx context.Context) {
+	const check = "operator's rights"
+	if e.operatorInfo.serviceAccount == "" {
+		e.add(check, Unknown, "not checked: no operator was found", "see above")
+		return
+	}
+	all := accessAttributes("", clusterRules)
+	if e.operatorInfo.leaseNamespace != "" {
+		all = append(all, accessAttributes(e.operatorInfo.leaseNamespace, leaseNamespaceRules)...)
+	}
+	if len(e.operatorInfo.namespaces) == 0 {
+		all = append(all, accessAttributes("", applicationRules)...)
+	}
+	for _, ns := range e.operatorInfo.namespaces {
+		all = append(all, accessAttributes(strings.TrimSpace(ns), applicationRules)...)
+	}
+	user := fmt.Sprintf("system:serviceaccount:%s:%s", e.operatorNamespace, e.operatorInfo.serviceAccount)
+	missing, err := denied(ctx, all, func(ctx context.Context, a *authorizationv1.ResourceAttributes) (bool, error) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + e.operatorNamespace, "system:authenticated"}, ResourceAttributes: a,
+		}}
+		result, err := e.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return false, err
+		}
+		return result.Status.Allowed, nil
+	})
+	switch {
+	case apierrors.IsForbidden(err):
+		e.add(check, Unknown, "not checked: you may not create subjectaccessreviews.authorization.k8s.io", "ask a cluster administrator to run this")
+	case err != nil:
+		e.addUnknown(check, err)
+	case len(missing) > 0:
+		e.add(check, Problem, fmt.Sprintf("ServiceAccount %s/%s may not %s", e.operatorNamespace, e.operatorInfo.serviceAccount, abbreviate(missing)), "apply dist/install.yaml of its version again, which has its roles")
+	default:
+		e.add(check, OK, fmt.Sprintf("ServiceAccount %s/%s has all %d that it needs", e.operatorNamespace, e.operatorInfo.serviceAccount, len(all)), "")
+	}
+}
+
+// pluginRules are what the verbs of the plugin read.
+func pluginRules() []rbacv1.PolicyRule {
+	var resources []string
+	for _, k := range application.Kinds {
+		resources = append(resources, k.Aliases[0])
+	}
+	list := []string{"list"}
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{"apps.holdfast.dev"}, Resources: resources, Verbs: []string{"get", "list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"pods", "events", "services", "persistentvolumeclaims"}, Verbs: list},
+		{APIGroups: []string{"apps"}, Resources: []string{"deployments", "statefulsets", "controllerrevisions"}, Verbs: list},
+		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: list},
+	}
+}
+
+// checkCallerPermissions asks whether the caller may read what the verbs show.
+func (e *checker) checkCallerPermissions(ctx context.Context) {
+	const check = "your rights"
+	all := accessAttributes(e.callerNamespace, pluginRules())
+	missing, err := denied(ctx, all, func(ctx context.Context, a *authorizationv1.ResourceAttributes) (bool, error) {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a}}
+		result, err := e.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return false, err
+		}
+		return result.Status.Allowed, nil
+	})
+	switch {
+	case err != nil && !errors.Is(err, context.Canceled):
+		e.addUnknown(check, err)
+	case len(missing) > 0:
+		for i := range missing {
+			missing[i] = strings.TrimSuffix(missing[i], " in namespace "+e.callerNamespace)
+		}
+		e.add(check, Problem, fmt.Sprintf("in namespace %s you may not %s, which verbs of this plugin need", e.callerNamespace, abbreviate(missing)), "ask for the right, or use another user with --as or --context")
+	default:
+		e.add(check, OK, fmt.Sprintf("in namespace %s you may read everything that applications consist of", e.callerNamespace), "")
+	}
+}

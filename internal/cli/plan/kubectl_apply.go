@@ -1,0 +1,121 @@
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/cli"
+)
+
+// kubectlApplyManager is the field manager of kubectl apply.
+const kubectlApplyManager = "kubectl-client-side-apply"
+
+// dryRunKubectlApply returns an application as it is, nil if there is none, and as the API server would
+// store it after kubectl apply: with its defaults, and if its rules let it pass.
+func dryRunKubectlApply(ctx context.Context, c client.Client, a declaredApp) (before, after application.Application, err error) {
+	kind, err := application.KindByAlias(a.owner.Kind)
+	if err != nil {
+		return nil, nil, err
+	}
+	manifest := sanitizedManifest(a)
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(manifest.GroupVersionKind())
+	err = c.Get(ctx, client.ObjectKeyFromObject(manifest), live)
+	if apierrors.IsNotFound(err) {
+		if err := c.Create(ctx, manifest, client.DryRunAll, client.FieldOwner(kubectlApplyManager), client.FieldValidation("Strict")); err != nil {
+			return nil, nil, fmt.Errorf("the API server refuses it: %w", cli.WithHint(err))
+		}
+		after = kind.New()
+		return nil, after, runtime.DefaultUnstructuredConverter.FromUnstructured(manifest.Object, after)
+	}
+	if err != nil {
+		return nil, nil, cli.WithHint(err)
+	}
+	if live.GetDeletionTimestamp() != nil {
+		return nil, nil, errors.New("it is being deleted; wait until it is gone")
+	}
+	patch, err := mergePatch(manifest, live)
+	if err != nil {
+		return nil, nil, err
+	}
+	changed := live.DeepCopy()
+	err = c.Patch(ctx, changed, client.RawPatch(types.MergePatchType, patch), client.DryRunAll, client.FieldOwner(kubectlApplyManager), client.FieldValidation("Strict"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("the API server refuses it: %w", cli.WithHint(err))
+	}
+	before, after = kind.New(), kind.New()
+	return before, after, errors.Join(
+		runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, before),
+		runtime.DefaultUnstructuredConverter.FromUnstructured(changed.Object, after))
+}
+
+// sanitizedManifest is what of a manifest is sent: what the API server writes itself is in manifests that
+// come from kubectl get.
+func sanitizedManifest(a declaredApp) *unstructured.Unstructured {
+	manifest := a.manifest.DeepCopy()
+	manifest.SetNamespace(a.owner.Namespace)
+	delete(manifest.Object, "status")
+	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"} {
+		unstructured.RemoveNestedField(manifest.Object, "metadata", field)
+	}
+	return manifest
+}
+
+// mergePatch is what kubectl apply sends: what the manifest says, and an end to what the
+// manifest said the last time and does not say any more.
+func mergePatch(manifest, live *unstructured.Unstructured) ([]byte, error) {
+	modified, err := json.Marshal(manifest.Object)
+	if err != nil {
+		return nil, err
+	}
+	current, err := json.Marshal(live.Object)
+	if err != nil {
+		return nil, err
+	}
+	var original []byte
+	if last := live.GetAnnotations()[corev1.LastAppliedConfigAnnotation]; last != "" {
+		original = specOnly(last)
+	}
+	return jsonmergepatch.CreateThreeWayJSONMergePatch(original, modified, current)
+}
+
+// specOnly leaves of a manifest what matters to us: kubectl has its own rules for the
+// rest.
+func specOnly(manifest string) []byte {
+	var object map[string]any
+	if json.Unmarshal([]byte(manifest), &object) != nil {
+		return nil
+	}
+	out, err := json.Marshal(map[string]any{"spec": object["spec"]})
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// redactPassword takes the password of a spec out of an answer: the API server repeats values that
+// it refuses.
+func redactPassword(err error, a declaredApp) error {
+	password, _, _ := unstructured.NestedString(a.manifest.Object, "spec", "db", "rootPass")
+	if err == nil || password == "" || !strings.Contains(err.Error(), password) {
+		return err
+	}
+	const placeholder = "(redacted)"
+	text := strings.ReplaceAll(err.Error(), fmt.Sprintf("%q", password), placeholder)
+	if len(password) > 3 { // as a word it would be found everywhere
+		text = strings.ReplaceAll(text, password, placeholder)
+	}
+	return errors.New(text)
+}

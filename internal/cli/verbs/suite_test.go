@@ -1,0 +1,163 @@
+// Package journeys_test plays what people do with the verbs that change applications: the
+// whole plugin against a real API server and the operator.
+package verbs_test
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/root"
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }
+
+// behaviors are what becomes of pods, by the tag of their image.
+var behaviors = map[string]podsim.Behavior{
+	"missing": podsim.ImageNotFound(),
+	"slow":    podsim.Slow(2 * time.Second),
+	"done":    podsim.Succeeded(),
+	"crash":   podsim.CrashLoop(1).WithMessage("connect to the database\n" + crashCanary),
+}
+
+// scenarios are what users live through, by name.
+var scenarios = map[string]func(*world){}
+
+func TestVerbs(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t, harness.BehaviorByTag(behaviors), operator.Options{LeaderElection: true})
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(controlplane.Kubeconfig(s.Plane.Config), kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("group", func(t *testing.T) {
+		for name, scenario := range scenarios {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				scenario(&world{s.NewWorld(t), kubeconfig})
+			})
+		}
+	})
+	s.ExpectNoForbiddenRequests(t)
+}
+
+// world is what a story plays in.
+type world struct {
+	*harness.World
+	kubeconfig string
+}
+
+// result is what the plugin says.
+type result struct {
+	out, errOut string
+	err         error
+	code        int
+}
+
+// run runs the plugin as a person would.
+func (w *world) run(args ...string) result {
+	w.Helper()
+	return w.runWithStderr(io.Discard, args...)
+}
+
+// runWithStderr also tells somebody else what it says meanwhile.
+func (w *world) runWithStderr(stderr io.Writer, args ...string) result {
+	w.Helper()
+	var out, errOut bytes.Buffer
+	cmd := root.Command("v1.2.3")
+	cmd.SetArgs(append([]string{"--kubeconfig", w.kubeconfig, "-n", w.NS}, args...))
+	cmd.SetIn(strings.NewReader(""))
+	cmd.SetOut(&out)
+	cmd.SetErr(io.MultiWriter(&errOut, stderr))
+	err := cmd.ExecuteContext(w.Context())
+	return result{out.String(), golden.StripProgress(errOut.String()), err, cli.ExitCode(err)}
+}
+
+// mustRun runs the plugin and expects it to succeed.
+func (w *world) mustRun(args ...string) string {
+	w.Helper()
+	a := w.run(args...)
+	w.Expect(a.err).NotTo(HaveOccurred(), "kubectl holdfast %v\n%s%s", args, a.out, a.errOut)
+	return a.out
+}
+
+func (w *world) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: w.NS, Name: name}
+}
+
+// stackKey is the stack of the story.
+func (w *world) stackKey() *appsapi.AppStack { return &appsapi.AppStack{ObjectMeta: w.meta("shop")} }
+
+func (w *world) stack() *appsapi.AppStack {
+	w.Helper()
+	s := harness.Find(w.World, w.stackKey())
+	w.Expect(s).NotTo(BeNil())
+	return s
+}
+
+// create creates the stack, and apply gives it another spec.
+func (w *world) create(spec string) {
+	w.Helper()
+	app := w.stackKey()
+	w.Expect(yaml.UnmarshalStrict([]byte(spec), &app.Spec)).To(Succeed())
+	w.Expect(w.Create(w.Context(), app)).To(Succeed())
+}
+
+func (w *world) apply(spec string) {
+	w.Helper()
+	harness.Edit(w.World, w.stackKey(), func(s *appsapi.AppStack) {
+		s.Spec = appsapi.AppStackSpec{}
+		w.Expect(yaml.UnmarshalStrict([]byte(spec), &s.Spec)).To(Succeed())
+	})
+}
+
+func (w *world) waitReady() {
+	w.Helper()
+	w.WaitReady(w.stackKey())
+}
+
+// dataObjects are the claims and the Secrets of the namespace.
+func (w *world) dataObjects() []client.Object {
+	w.Helper()
+	var claims corev1.PersistentVolumeClaimList
+	var secrets corev1.SecretList
+	w.Expect(w.List(w.Context(), &claims, client.InNamespace(w.NS))).To(Succeed())
+	w.Expect(w.List(w.Context(), &secrets, client.InNamespace(w.NS))).To(Succeed())
+	var out []client.Object
+	for i := range claims.Items {
+		out = append(out, &claims.Items[i])
+	}
+	for i := range secrets.Items {
+		out = append(out, &secrets.Items[i])
+	}
+	return out
+}
+
+// createSample creates an object of config/samples.
+func createSample[T client.Object](w *world, file string, obj T) T {
+	w.Helper()
+	content, err := os.ReadFile(filepath.Join("../../../config/samples", file))
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(yaml.UnmarshalStrict(content, obj)).To(Succeed())
+	obj.SetNamespace(w.NS)
+	w.Expect(w.Create(w.Context(), obj)).To(Succeed())
+	return obj
+}

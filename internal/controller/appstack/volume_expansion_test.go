@@ -1,0 +1,267 @@
+package appstack_test
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
+	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
+)
+
+func init() {
+	stories["growth: volumes grow while their pods run"] = volumesExpandOnline
+	stories["growth: as many pods as somebody else wants"] = expansionKeepsLiveReplicas
+	stories["growth: a volume does not shrink"] = shrinkIsRejected
+	stories["growth: a class that cannot grow"] = classWithoutExpansion
+	stories["growth: too much, then less"] = expansionBeyondCapacity
+	stories["growth: another class and another volume"] = immutableStorageFields
+	stories["growth: a claim without a volume can be made anew"] = unboundClaimIsRecreated
+	stories["growth: a set that somebody took away comes back around its pods"] = deletedStatefulSetIsRecreated
+	for _, policy := range []appsapi.DeletionPolicy{appsapi.DeletionRetain, appsapi.DeletionDelete} {
+		stories["growth: the component leaves between two sets, "+string(policy)] = func(w *world) { componentRemovedDuringRecreate(w, policy) }
+		stories["growth: the application goes between two sets, "+string(policy)] = func(w *world) { stackDeletedDuringRecreate(w, policy) }
+	}
+}
+
+// specWithClass is a database of two pods, of a class of storage.
+func specWithClass(class string) string {
+	return fmt.Sprintf("components:\n- name: db\n  stateful: {image: shop/db:1, replicas: 2, storage: [{name: data, mountPath: /data, size: 1Gi, className: %s}]}\n", class)
+}
+
+func (w *world) setVolumeSize(size string) {
+	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Storage[0].Size = resource.MustParse(size) })
+}
+
+// claimSizes are what the claims have, and what those of later pods would ask for.
+func (w *world) claimSizes() string {
+	var out []string
+	for _, name := range []string{"data-shop-db-0", "data-shop-db-1"} {
+		claim := w.claim(name)
+		if claim == nil {
+			return "no claim " + name
+		}
+		out = append(out, claim.Status.Capacity.Storage().String())
+	}
+	set := w.statefulSet("shop-db")
+	if set == nil {
+		return "no set"
+	}
+	return strings.Join(append(out, set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String()), " ")
+}
+
+// podAndClaimUIDs are the UIDs of pods and claims: growing replaces neither.
+func (w *world) podAndClaimUIDs() map[string]types.UID {
+	out := map[string]types.UID{}
+	for _, i := range []string{"0", "1"} {
+		out["pod "+i], out["claim "+i] = w.pod("shop-db-"+i).UID, w.claim("data-shop-db-"+i).UID
+	}
+	return out
+}
+
+func volumesExpandOnline(w *world) {
+	w.create(specWithClass(volsim.Standard))
+	w.waitReady()
+	before := w.podAndClaimUIDs()
+	w.WaitIdle("shop")
+	calls := w.OperatorRequests(func() {
+		w.setVolumeSize("2Gi")
+		w.Eventually(w.claimSizes, "60s").Should(Equal("2Gi 2Gi 2Gi"))
+		w.waitReady()
+	})
+	w.Expect(w.podAndClaimUIDs()).To(Equal(before))
+	w.Expect(acceptedVerbs(calls, "persistentvolumeclaims")).To(Equal("patch patch"), "%s", calls.Count())
+	w.Expect(acceptedVerbs(calls, "statefulsets")).To(Equal("delete patch"), "%s", calls.Count())
+
+	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Replicas = new(int32(3)) })
+	w.waitReady()
+	w.Expect(w.claim("data-shop-db-2").Status.Capacity.Storage().String()).To(Equal("2Gi"))
+	w.ExpectSteadyState(w.stack(), w.statefulSet("shop-db"), w.claim("data-shop-db-2"))
+}
+
+// acceptedVerbs are the verbs of the accepted writes to a resource.
+func acceptedVerbs(calls audit.Events, resource string) string {
+	var verbs []string
+	for _, e := range calls {
+		if e.ObjectRef.Resource == resource && e.ResponseStatus.Code < 300 && e.Verb != "get" && e.Verb != "list" && e.Verb != "watch" {
+			verbs = append(verbs, e.Verb)
+		}
+	}
+	return strings.Join(verbs, " ")
+}
+
+// expansionKeepsLiveReplicas grows a component that leaves the number of its pods to others.
+func expansionKeepsLiveReplicas(w *world) {
+	w.create(strings.Replace(specWithClass(volsim.Standard), "replicas: 2, ", "", 1))
+	w.waitReady()
+	w.Expect(w.Patch(w.Context(), w.statefulSet("shop-db"), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":2}}`)))).To(Succeed())
+	w.Eventually(func() any { return w.pod("shop-db-1") }, "30s").ShouldNot(BeNil())
+	w.waitReady()
+	before := w.podAndClaimUIDs()
+	w.setVolumeSize("2Gi")
+	w.Eventually(w.claimSizes, "60s").Should(Equal("2Gi 2Gi 2Gi"))
+	w.waitReady()
+	w.Expect(*w.statefulSet("shop-db").Spec.Replicas).To(BeEquivalentTo(2))
+	w.Expect(w.podAndClaimUIDs()).To(Equal(before))
+}
+
+func (w *world) expectStorageRejected(texts ...string) {
+	w.Helper()
+	for _, text := range texts {
+		w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/StorageRefused: "), ContainSubstring(text)))
+	}
+	w.Expect(w.condition("Stalled")()).To(HavePrefix("True/StorageRefused"))
+}
+
+func shrinkIsRejected(w *world) {
+	w.create(strings.Replace(specWithClass(volsim.Standard), "1Gi", "2Gi", 1))
+	w.waitReady()
+	before, set := w.podAndClaimUIDs(), w.statefulSet("shop-db").UID
+	w.setVolumeSize("1Gi")
+	w.expectStorageRejected("data-shop-db-0 has 2Gi, and a volume cannot shrink to 1Gi", `Set the size of storage "data" back to 2Gi`)
+	w.Expect(w.podAndClaimUIDs()).To(Equal(before))
+	w.Expect(w.statefulSet("shop-db").UID).To(Equal(set))
+	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Image = "shop/db:2" })
+	w.Eventually(func() *corev1.Pod { return w.pod("shop-db-0") }, "30s").Should(
+		And(Not(BeNil()), HaveField("Spec.Containers", ContainElement(HaveField("Image", "shop/db:2")))), "everything else goes on")
+	w.setVolumeSize("2Gi")
+	w.waitReady()
+}
+
+func classWithoutExpansion(w *world) {
+	w.create(specWithClass(volsim.Fixed))
+	w.waitReady()
+	set := w.statefulSet("shop-db").UID
+	w.setVolumeSize("2Gi")
+	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/StorageRefused: "), ContainSubstring("storageclass that provisions the pvc must support resize")))
+	w.Expect(w.statefulSet("shop-db").UID).To(Equal(set), "nothing is made anew for a growth that is refused")
+	w.setVolumeSize("1Gi")
+	w.waitReady()
+}
+
+func expansionBeyondCapacity(w *world) {
+	w.create(specWithClass(volsim.Full))
+	w.waitReady()
+	before := w.podAndClaimUIDs()
+	w.setVolumeSize("8Gi")
+	w.expectStorageRejected("The storage cannot make PersistentVolumeClaim", "as large as 8Gi", "more than 1Gi")
+	w.setVolumeSize("1Gi")
+	w.expectStorageRejected("has 1Gi and asks for 8Gi", "to more than 1Gi")
+	w.setVolumeSize("2Gi")
+	w.Eventually(w.claimSizes, "60s").Should(Equal("2Gi 2Gi 2Gi"))
+	w.waitReady()
+	w.Expect(w.podAndClaimUIDs()).To(Equal(before))
+}
+
+func immutableStorageFields(w *world) {
+	w.create(specWithClass(volsim.Standard))
+	w.waitReady()
+	before, set := w.podAndClaimUIDs(), w.statefulSet("shop-db").UID
+	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Storage[0].ClassName = new(volsim.Full) })
+	w.expectStorageRejected(`was made by StorageClass "standard" and cannot move to "full"`)
+	w.editComponent("db", func(c *appsapi.Component) {
+		c.Stateful.Storage[0].ClassName = new(volsim.Standard)
+		c.Stateful.Storage[0].AccessMode = corev1.ReadWriteOncePod
+	})
+	w.expectStorageRejected("was made with the access mode ReadWriteOnce")
+	w.editComponent("db", func(c *appsapi.Component) {
+		c.Stateful.Storage[0].AccessMode = ""
+		c.Stateful.Storage = append(c.Stateful.Storage, appsapi.StorageSpec{Name: "logs", MountPath: "/logs", Size: resource.MustParse("1Gi")})
+	})
+	w.expectStorageRejected("have the volumes [data], and none can be added or removed")
+	w.Expect(w.podAndClaimUIDs()).To(Equal(before))
+	w.Expect(w.statefulSet("shop-db").UID).To(Equal(set))
+	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Storage = c.Stateful.Storage[:1] })
+	w.waitReady()
+}
+
+func unboundClaimIsRecreated(w *world) {
+	w.create(specWithClass("typo"))
+	w.Eventually(func() any { return w.claim("data-shop-db-1") }, "20s").ShouldNot(BeNil())
+	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Storage[0].ClassName = new(volsim.Standard) })
+	w.expectStorageRejected("has no volume yet, and asks for other storage", "kubectl delete pvc data-shop-db-")
+	for _, name := range []string{"data-shop-db-0", "data-shop-db-1"} {
+		w.Expect(w.Delete(w.Context(), harness.ConfirmDelete(w.World, w.claim(name)))).To(Succeed())
+		w.Expect(w.Delete(w.Context(), w.pod(strings.TrimPrefix(name, "data-")))).To(Succeed())
+	}
+	w.waitReady()
+}
+
+func deletedStatefulSetIsRecreated(w *world) {
+	w.create(specWithClass(volsim.Standard))
+	w.waitReady()
+	before := w.podAndClaimUIDs()
+	set := w.statefulSet("shop-db")
+	w.Expect(w.Delete(w.Context(), set, client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
+	w.Eventually(func() bool { s := w.statefulSet("shop-db"); return s != nil && s.UID != set.UID }, "30s").Should(BeTrue())
+	w.waitReady()
+	w.Expect(w.podAndClaimUIDs()).To(Equal(before))
+}
+
+// deleteStatefulSetWhileSuspended is a stack whose set is gone and whose pods run: between the two writes that make a
+// set anew. Nobody makes the next one while hands are off.
+func deleteStatefulSetWhileSuspended(w *world, policy appsapi.DeletionPolicy) retainedData {
+	w.create("deletionPolicy: " + string(policy) + "\n" + specWithClass(volsim.Standard) + "- name: web\n  service: {image: shop/web:1}\n")
+	w.waitReady()
+	before := w.retainedData()
+	w.editSpec(func(s *appsapi.AppStackSpec) { s.Suspend = true })
+	w.Eventually(w.condition("Ready"), "60s").Should(HavePrefix("True/Suspended: "))
+	w.Expect(w.Delete(w.Context(), w.statefulSet("shop-db"), client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
+	w.Eventually(func() any { return w.statefulSet("shop-db") }, "30s").Should(BeNil())
+	w.Expect(w.pod("shop-db-1").OwnerReferences).To(BeEmpty())
+	return before
+}
+
+// expectStatefulSetRemoved waits until nothing of the set is left but its data, if that is to stay.
+func expectStatefulSetRemoved(w *world, policy appsapi.DeletionPolicy, before retainedData) {
+	for _, name := range []string{"shop-db-0", "shop-db-1"} {
+		w.Eventually(func() any { return w.pod(name) }, "60s").Should(BeNil(), name)
+	}
+	if policy == appsapi.DeletionDelete {
+		w.Eventually(w.retainedData, "60s").Should(Equal(retainedData{}))
+		return
+	}
+	w.Expect(w.retainedData()).To(Equal(before))
+}
+
+func componentRemovedDuringRecreate(w *world, policy appsapi.DeletionPolicy) {
+	before := deleteStatefulSetWhileSuspended(w, policy)
+	debugPod := w.createDebugPod("shop-db-0")
+	w.editSpec(func(s *appsapi.AppStackSpec) { s.Suspend, s.Components = false, s.Components[1:] })
+	if policy == appsapi.DeletionDelete {
+		w.Eventually(func() any { return w.pod("shop-db-0") }, "60s").Should(BeNil())
+		w.Consistently(func() any { return w.claim("data-shop-db-0") }, "1s").ShouldNot(BeNil(), "somebody uses it")
+		w.Expect(w.Delete(w.Context(), debugPod)).To(Succeed())
+	}
+	expectStatefulSetRemoved(w, policy, before)
+	if policy == appsapi.DeletionRetain {
+		w.Expect(w.pod("looks")).To(HaveField("DeletionTimestamp", BeNil()), "it is not ours to end")
+	}
+	w.waitReady()
+}
+
+// createDebugPod is what kubectl debug --copy-to --keep-labels makes: a pod beside another one, with its labels
+// and its volume, that no set has made.
+func (w *world) createDebugPod(name string) *corev1.Pod {
+	from := w.pod(name)
+	debugPod := &corev1.Pod{ObjectMeta: w.objectMeta("looks"), Spec: *from.Spec.DeepCopy()}
+	debugPod.Labels = maps.Clone(from.Labels)
+	w.Expect(w.Create(w.Context(), debugPod)).To(Succeed())
+	return debugPod
+}
+
+func stackDeletedDuringRecreate(w *world, policy appsapi.DeletionPolicy) {
+	before := deleteStatefulSetWhileSuspended(w, policy)
+	w.Expect(w.Delete(w.Context(), w.stack())).To(Succeed())
+	expectStatefulSetRemoved(w, policy, before)
+	w.Eventually(func() any { return w.stack() }, "60s").Should(BeNil())
+}

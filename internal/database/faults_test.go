@@ -1,0 +1,260 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // the driver
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/internal/mariadb"
+	"github.com/holdfast-dev/holdfast/internal/mariadb/session"
+	"github.com/holdfast-dev/holdfast/internal/testutil/mariadbd"
+)
+
+// execAsRoot is somebody who knows the first password of root.
+func (h *harness) execAsRoot(statement string) {
+	h.Helper()
+	db, err := sql.Open("mysql", fmt.Sprintf("root:%s@tcp(%s:3306)/", h.server.RootPassword, h.server.Address))
+	h.must(err)
+	defer func() { h.must(db.Close()) }()
+	_, err = db.ExecContext(h.Context(), statement)
+	h.must(err)
+}
+
+// What somebody has changed in the server is put right if root still gets in, and said if not.
+func TestPasswordChangedInServer(t *testing.T) {
+	h := newHarness(t, newClient(t), "11.8", "behind")
+	h.reconcile()
+	root, err := session.Login{Address: net.JoinHostPort(h.server.Address, "3306"), User: session.Root, Password: h.server.RootPassword}.Open(t.Context())
+	h.must(err)
+	defer root.Close()
+	h.must(root.SetPasswords(t.Context(), "shop", mariadb.Hash("by hand")))
+	h.reconcile()
+	h.checkLogins("the account was changed")
+	h.must(root.SetPasswords(t.Context(), session.Root, mariadb.Hash("by hand")))
+	_, err = h.reconciler(nil).Reconcile(t.Context(), h.db)
+	if err == nil || !strings.Contains(err.Error(), "No password in Secret default/behind-auth opens the database as root") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A password that is missing, or is not the one that those know who use the account, is put right without
+// cutting anybody off.
+func TestPasswordEditedInSecret(t *testing.T) {
+	h := newHarness(t, newClient(t), "11.8", "edited")
+	h.reconcile()
+	h.rollConsumers()
+	h.editSecret(h.db.Secret, func(data map[string][]byte) { delete(data, mariadb.KeyPassword) })
+	h.reconcile()
+	h.checkLogins("the password was taken out")
+	if !h.canLogIn("shop", "the first one") || h.secretData(h.db.Secret)[mariadb.KeyPassword] != "the first one" {
+		t.Error("those who use it are cut off")
+	}
+	h.editSecret(h.db.Secret, func(data map[string][]byte) { data[mariadb.KeyPassword] = []byte("by hand") })
+	if state := h.reconcile(); !state.Rotating || !h.canLogIn("shop", "the first one") || !h.canLogIn("shop", "by hand") {
+		t.Errorf("another password was written into the Secret: %+v", state)
+	}
+	for h.reconcile().Rotating {
+		h.rollConsumers()
+	}
+	h.checkRotated(map[string]string{mariadb.KeyPassword: "the first one"}, 0)
+}
+
+// What others do to the binding is no reason to go round in circles, or to lose its owner.
+func TestBindingEditedByOthers(t *testing.T) {
+	h := newHarness(t, newClient(t), "11.8", "bound")
+	h.reconcile()
+	h.editSecret(h.db.Binding, func(data map[string][]byte) { data["ca.crt"] = []byte("theirs") })
+	h.reconcile()
+	if h.secretData(h.db.Binding)["ca.crt"] != "theirs" {
+		t.Error("what others have added is gone")
+	}
+	var binding corev1.Secret
+	key := client.ObjectKey{Namespace: ns, Name: h.db.Binding}
+	h.must(h.client.Get(t.Context(), key, &binding))
+	binding.OwnerReferences = nil // as when its set is made anew
+	h.must(h.client.Update(t.Context(), &binding))
+	h.reconcile()
+	h.must(h.client.Get(t.Context(), key, &binding))
+	if len(binding.OwnerReferences) != 1 || binding.OwnerReferences[0].UID != *h.db.Owner.UID {
+		t.Errorf("it belongs to %v", binding.OwnerReferences)
+	}
+	binding.Labels = nil
+	h.must(h.client.Update(t.Context(), &binding))
+	if _, err := h.reconciler(nil).Reconcile(t.Context(), h.db); err == nil || !strings.Contains(err.Error(), "exists and is not Holdfast's") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A reset sets what is stored. Whoever has stored another password since gets that one.
+func TestResetUsesStoredPassword(t *testing.T) {
+	h := newHarness(t, newClient(t), "11.8", "stored")
+	h.reconcile()
+	h.editSecret(h.db.Secret, func(data map[string][]byte) { data[mariadb.KeyRootPassword] = []byte("a guess") })
+	if _, err := h.reconciler(nil).Reconcile(t.Context(), h.db); err == nil || !strings.Contains(err.Error(), "kubectl annotate secret") {
+		t.Fatalf("got %v", err)
+	}
+	if got := h.secretData(h.db.Secret)[mariadb.HashKey(mariadb.KeyRootPassword)]; got != mariadb.Hash("a guess") {
+		t.Errorf("the server would be given %s", got)
+	}
+}
+
+// A schema that somebody has dropped is made again: empty, but there.
+func TestDroppedSchemaIsRecreated(t *testing.T) {
+	h := newHarness(t, newClient(t), "11.8", "dropped")
+	h.reconcile()
+	h.execAsRoot("DROP DATABASE shop")
+	h.reconcile()
+	if open, err := (session.Login{Address: net.JoinHostPort(h.server.Address, "3306"), User: "shop", Password: "the first one", Schema: "shop"}).CanLogIn(t.Context()); err != nil || !open {
+		t.Errorf("it opens: %t, %v", open, err)
+	}
+}
+
+// While a password is on its way, the account may be lost.
+func TestAccountLostWhileRotating(t *testing.T) {
+	h := newHarness(t, newClient(t), "10.11", "lost")
+	h.reconcile()
+	h.rollConsumers()
+	h.db.UserCredential.Value = "the next one"
+	h.reconcile()
+	h.execAsRoot("DROP USER 'shop'@'%'")
+	for h.reconcile().Rotating {
+		h.rollConsumers()
+	}
+	h.checkLogins("the account is back")
+}
+
+// An account that cannot get in whatever its password is said, and not set again and again without a word.
+func TestAccountRejectedDespiteCorrectPassword(t *testing.T) {
+	h := newHarness(t, newClient(t), "11.8", "shut")
+	h.reconcile()
+	h.execAsRoot("ALTER USER 'shop'@'%' REQUIRE SSL")
+	_, err := h.reconciler(nil).Reconcile(t.Context(), h.db)
+	if err == nil || !strings.Contains(err.Error(), "was given the password of account shop, and does not let it in") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An account that has all the connections that it may have gets in, and is said to be full.
+func TestAccountConnectionLimit(t *testing.T) {
+	h := newHarness(t, newClient(t), "11.8", "limited")
+	h.reconcile()
+	h.execAsRoot("ALTER USER 'shop'@'%' WITH MAX_USER_CONNECTIONS 1")
+	one, err := session.Login{Address: net.JoinHostPort(h.server.Address, "3306"), User: "shop", Password: "the first one"}.Open(t.Context())
+	h.must(err)
+	defer one.Close()
+	if state := h.reconcile(); !state.AccountLimited || state.ConnectionsExhausted {
+		t.Errorf("got %+v", state)
+	}
+	if err := h.reconciler(nil).Ping(t.Context(), h.db, State{password: "the first one"}); session.ErrorKindOf(err) != session.UserConnectionLimit {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The new password in the place of the old one, by somebody who wanted to help.
+func TestNewPasswordStoredEarly(t *testing.T) {
+	h := newHarness(t, newClient(t), "11.8", "early")
+	h.reconcile()
+	h.rollConsumers()
+	h.db.UserCredential.Value = "the next one"
+	h.reconcile()
+	h.editSecret(h.db.Secret, func(data map[string][]byte) { data[mariadb.KeyPassword] = []byte("the next one") })
+	if state := h.reconcile(); !state.Rotating || !h.canLogIn("shop", "the first one") {
+		t.Errorf("those who were told the old one are cut off: %+v", state)
+	}
+	for h.reconcile().Rotating {
+		h.rollConsumers()
+	}
+	h.checkRotated(map[string]string{mariadb.KeyPassword: "the first one"}, 0)
+}
+
+// A password that programs do not read alike is not taken, and the one that is there stays.
+func TestInvalidDeclaredPasswordIsRejected(t *testing.T) {
+	h := newHarness(t, newClient(t), "11.8", "unfit")
+	h.reconcile()
+	h.db.UserCredential.Value = "from echo\n"
+	_, err := h.reconciler(nil).Reconcile(t.Context(), h.db)
+	if err == nil || !strings.Contains(err.Error(), "has a password with a line break") || !h.canLogIn("shop", "the first one") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Who is locked out may have the stored password put into the server, once for each time of asking.
+func TestLockedOutAndReset(t *testing.T) {
+	c := newClient(t)
+	for _, version := range mariadbd.Versions {
+		t.Run(version, func(t *testing.T) {
+			h := newHarness(t, c, version, "locked-"+strings.ReplaceAll(version, ".", "-"))
+			h.reconcile()
+			h.lockOut()
+			if _, err := h.reconciler(nil).Reconcile(t.Context(), h.db); err == nil || !strings.Contains(err.Error(), "kubectl annotate secret "+h.db.Secret) {
+				t.Fatalf("got %v", err)
+			}
+			h.server.Stop()
+			h.server.WriteFile("hash", h.secretData(h.db.Secret)[mariadb.HashKey(mariadb.KeyRootPassword)])
+			reset := func(asked string) string {
+				return h.server.RunScript(mariadb.ResetScript, "RESET="+asked, "HASH_FILE=/var/lib/mysql/hash")
+			}
+			reset("the first time")
+			h.server.Start()
+			h.reconcile()
+			h.checkLogins("reset")
+			h.server.Kill() // what was reset is not undone by a crash
+			if said := reset("the first time"); said != "" {
+				t.Errorf("it was asked for once, and is done again: %s", said)
+			}
+			h.server.Start()
+			h.checkLogins("started again")
+			h.lockOut()
+			h.server.Kill()
+			reset("the second time")
+			h.server.Start()
+			h.reconcile()
+			h.checkLogins("reset again")
+		})
+	}
+}
+
+// A first start that was killed leaves a server that nobody can get into; that is said, and can be mended.
+func TestFirstStartInterrupted(t *testing.T) {
+	c := newClient(t)
+	for _, version := range mariadbd.Versions {
+		t.Run(version, func(t *testing.T) {
+			h := newStoppedHarness(t, c, version, "half-"+strings.ReplaceAll(version, ".", "-"))
+			h.server.InterruptInstall()
+			h.server.Start()
+			if _, err := h.reconciler(nil).Reconcile(t.Context(), h.db); err == nil || !strings.Contains(err.Error(), "it has never let us in, so its first start was interrupted") {
+				t.Fatalf("got %v", err)
+			}
+			h.server.Stop()
+			h.server.WriteFile("hash", mariadb.Hash(h.server.RootPassword))
+			h.server.RunScript(mariadb.ResetScript, "RESET=now", "HASH_FILE=/var/lib/mysql/hash")
+			h.server.Start()
+			h.reconcile()
+			h.checkLogins("mended")
+		})
+	}
+}
+
+// A server that hangs costs a visit its time, and no more.
+func TestHangingServer(t *testing.T) {
+	h := newHarness(t, newClient(t), "11.8", "hangs")
+	h.reconcile()
+	h.server.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	start := time.Now()
+	_, err := h.reconciler(nil).Reconcile(ctx, h.db)
+	if ErrorKindOf(err) != session.Unreachable || time.Since(start) > 4*time.Second {
+		t.Errorf("after %s: %v", time.Since(start), err)
+	}
+	h.server.Resume()
+	h.reconcile()
+}

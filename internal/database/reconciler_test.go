@@ -1,0 +1,262 @@
+package database
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/internal/mariadb"
+	"github.com/holdfast-dev/holdfast/internal/mariadb/session"
+	"github.com/holdfast-dev/holdfast/internal/rotation"
+	"github.com/holdfast-dev/holdfast/internal/testutil/mariadbd"
+)
+
+var rotationCount = flag.Int("rotations", 12, "how many rotations are killed on their way, with each version of the server")
+
+// crash is what a visitor dies of.
+type crash struct{ step rotation.Step }
+
+// crashAfter makes a visit that ends after so many steps, and says whether it came that far.
+func (h *harness) crashAfter(steps int) (crashed bool) {
+	h.Helper()
+	defer func() {
+		if e := recover(); e != nil {
+			if _, ok := e.(crash); !ok {
+				panic(e)
+			}
+			crashed = true
+		}
+	}()
+	n := 0
+	_, err := h.reconciler(func(s rotation.Step) {
+		if n++; n > steps {
+			panic(crash{s})
+		}
+	}).Reconcile(h.Context(), h.db)
+	h.must(err)
+	return false
+}
+
+// Whoever is killed after any step leaves passwords behind that open the database, and whoever
+// comes next ends with exactly one.
+func TestRotationSurvivesCrashAfterAnyStep(t *testing.T) {
+	c := newClient(t)
+	for _, version := range mariadbd.Versions {
+		t.Run(version, func(t *testing.T) {
+			h := newHarness(t, c, version, "killed-"+strings.ReplaceAll(version, ".", "-"))
+			h.reconcile()
+			h.checkLogins("before")
+			rng := rand.New(rand.NewPCG(uint64(*rotationCount), 7))
+			crashes := 0
+			for i := range *rotationCount {
+				former := h.secretData(h.db.Secret)
+				h.requestRotation(rng, i)
+				for rotating := true; rotating; rotating = h.isRotating() {
+					for h.crashAfter(rng.IntN(2)) {
+						crashes++
+						h.checkLogins(fmt.Sprintf("rotation %d, killed %d times by now", i, crashes))
+						if rng.IntN(2) == 0 {
+							h.rollConsumers()
+						}
+					}
+					h.rollConsumers()
+				}
+				h.reconcile()
+				h.checkRotated(former, i)
+			}
+			t.Logf("%d rotations, killed %d times", *rotationCount, crashes)
+		})
+	}
+}
+
+// requestRotation asks for other passwords, in one of the ways.
+func (h *harness) requestRotation(rng *rand.Rand, i int) {
+	h.Helper()
+	if i%3 == 0 {
+		h.db.RootCredential.Value, h.db.UserCredential.Value = "", ""
+		h.db.Rotation.RequestedAt = fmt.Sprint(i)
+		return
+	}
+	h.db.RootCredential.Value, h.db.UserCredential.Value = oddPassword(rng), oddPassword(rng)
+}
+
+// oddPassword is of the kind that breaks what quotes it.
+func oddPassword(rng *rand.Rand) string {
+	const odd = "'\"`\\$!%_;#-@:/?& {}[]()<>|*~^+=,.abcXYZ019äß€漢"
+	letters := []rune(odd)
+	var b strings.Builder
+	for range 8 + rng.IntN(24) {
+		b.WriteRune(letters[rng.IntN(len(letters))])
+	}
+	return b.String()
+}
+
+// checkRotated fails unless each account has exactly one password, which is another one.
+func (h *harness) checkRotated(former map[string]string, i int) {
+	h.Helper()
+	stored := h.secretData(h.db.Secret)
+	for key, a := range map[string]struct{ user, want string }{mariadb.KeyRootPassword: {session.Root, h.db.RootCredential.Value}, mariadb.KeyPassword: {h.db.Schema, h.db.UserCredential.Value}} {
+		if stored[pendingPrefix+key] != "" || stored[key] == former[key] || a.want != "" && stored[key] != a.want {
+			h.Fatalf("rotation %d: %s has not ended", i, key)
+		}
+		if !h.canLogIn(a.user, stored[key]) || h.canLogIn(a.user, former[key]) {
+			h.Fatalf("rotation %d: %s is not the one password of %s", i, key, a.user)
+		}
+		if stored[mariadb.HashKey(key)] != mariadb.Hash(stored[key]) {
+			h.Fatalf("rotation %d: pods are shown the hash of another %s", i, key)
+		}
+	}
+	if h.secretData(h.db.Binding)[bindingPassword] != stored[mariadb.KeyPassword] {
+		h.Fatalf("rotation %d: the binding says something else", i)
+	}
+}
+
+// A volume from before has root alone: the account and its schema are made.
+func TestCreatesAccountAndBinding(t *testing.T) {
+	h := newHarness(t, newClient(t), "11.8", "made")
+	state := h.reconcile()
+	if state.Version.Series() != "11.8" || state.Rotating {
+		t.Errorf("got %+v", state)
+	}
+	if h.rollConsumers(); state.BindingVersion != h.db.ConsumedBinding || h.reconcile().BindingVersion != h.db.ConsumedBinding {
+		t.Errorf("the binding is of version %s, and who made it says %s", h.db.ConsumedBinding, state.BindingVersion)
+	}
+	binding := h.secretData(h.db.Binding)
+	want := map[string]string{
+		"type": "mysql", "provider": "mariadb", "host": "made.default.svc", "port": "3306", "username": "shop", "database": "shop",
+		"password": "the first one", "uri": "mysql://shop:the%20first%20one@made.default.svc:3306/shop",
+	}
+	if !maps.Equal(binding, want) {
+		t.Errorf("the binding says %v", binding)
+	}
+	h.checkLogins("made")
+}
+
+// Who waits for users to roll goes no further, and says so.
+func TestAwaitsConsumers(t *testing.T) {
+	h := newHarness(t, newClient(t), "10.11", "awaits")
+	h.reconcile()
+	h.rollConsumers()
+	h.db.UserCredential.Value = "the next one"
+	if state := h.reconcile(); !state.Rotating {
+		t.Error("it does not say that it rotates")
+	}
+	for _, password := range []string{"the first one", "the next one"} {
+		if !h.canLogIn("shop", password) {
+			t.Errorf("%q does not open while some know only that", password)
+		}
+	}
+	h.db.UserCredential.Value = "the first one" // somebody has changed their mind
+	for h.reconcile().Rotating {
+		h.rollConsumers()
+	}
+	if h.canLogIn("shop", "the next one") || !h.canLogIn("shop", "the first one") || h.secretData(h.db.Binding)["password"] != "the first one" {
+		t.Error("the former password is not back")
+	}
+}
+
+// What is generated is replaced when its time has come; what is declared is for others to replace.
+func TestRotatesOnSchedule(t *testing.T) {
+	h := newHarness(t, newClient(t), "11.8", "scheduled")
+	h.db.Rotation.EveryDays = new(int32(30))
+	state := h.reconcile()
+	if days := time.Until(state.NextRotation).Hours() / 24; days < 29 || days > 31 {
+		t.Errorf("the next time is %s", state.NextRotation)
+	}
+	former := h.secretData(h.db.Secret)
+	h.clock = clocktesting.NewFakePassiveClock(time.Now().AddDate(0, 0, 31))
+	for h.reconcile().Rotating {
+		h.rollConsumers()
+	}
+	h.checkRotated(former, 0)
+	if state := h.reconcile(); !state.NextRotation.After(h.clock.Now()) {
+		t.Errorf("it is due again: %s", state.NextRotation)
+	}
+	h.db.RootCredential.Value, h.db.UserCredential.Value = h.secretData(h.db.Secret)[mariadb.KeyRootPassword], h.secretData(h.db.Secret)[mariadb.KeyPassword]
+	if state := h.reconcile(); !state.NextRotation.IsZero() {
+		t.Errorf("nothing is ours to replace, and it is due at %s", state.NextRotation)
+	}
+}
+
+// countingClient is a client that knows how much was read and written through it.
+type countingClient struct {
+	client.Client
+	reads  atomic.Int32 // some of them at once
+	writes int
+}
+
+func (c *countingClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	c.reads.Add(1)
+	return c.Client.Get(ctx, key, o, opts...)
+}
+
+func (c *countingClient) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	c.writes++
+	return c.Client.Patch(ctx, o, p, opts...)
+}
+
+func (c *countingClient) Apply(ctx context.Context, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	c.writes++
+	return c.Client.Apply(ctx, o, opts...)
+}
+
+// Others wait for the first visit, and for the second as long as nobody has rolled: what is known is not asked for again.
+func TestReconcileRequestBudget(t *testing.T) {
+	h := newHarness(t, newClient(t), mariadbd.Versions[0], "once")
+	expectRequests := func(what string, reads, writes int) {
+		t.Helper()
+		c := &countingClient{Client: h.client}
+		_, err := (&Reconciler{Reader: c, Writer: c, Clock: h.clock}).Reconcile(t.Context(), h.db)
+		h.must(err)
+		if got := int(c.reads.Load()); got != reads || c.writes != writes {
+			t.Errorf("%s took %d reads and %d writes, want %d and %d", what, got, c.writes, reads, writes)
+		}
+	}
+	expectRequests("the first visit", 3, 2) // the passwords, the binding and its owner; the binding, and what pods are shown
+	expectRequests("a visit that changes nothing", 2, 0)
+	h.db.Rotation.RequestedAt = "now"
+	expectRequests("a rotation until somebody has to roll", 7, 3) // both remembered; root struck out; the binding
+}
+
+// rendezvousClient is a client whose first two reads wait for each other.
+type rendezvousClient struct {
+	client.Client
+	arrived atomic.Int32
+	both    sync.WaitGroup
+}
+
+func (m *rendezvousClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if m.arrived.Add(1) <= 2 {
+		m.both.Done()
+		bothArrived := make(chan struct{})
+		go func() { m.both.Wait(); close(bothArrived) }()
+		select {
+		case <-bothArrived:
+		case <-ctx.Done():
+			return fmt.Errorf("read %s alone: %w", key, ctx.Err())
+		}
+	}
+	return m.Client.Get(ctx, key, o, opts...)
+}
+
+// What is stored and what others are told is asked for at the same time: somebody waits, and may be far from the API server.
+func TestReconcileReadsInParallel(t *testing.T) {
+	h := newHarness(t, newClient(t), mariadbd.Versions[0], "at-once")
+	m := &rendezvousClient{Client: h.client}
+	m.both.Add(2)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	_, err := (&Reconciler{Reader: m, Writer: h.client, Clock: h.clock}).Reconcile(ctx, h.db)
+	h.must(err)
+}

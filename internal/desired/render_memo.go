@@ -1,0 +1,38 @@
+package desired
+
+import "k8s.io/apimachinery/pkg/runtime"
+
+// renderMemo is a configuration that somebody has looked at and nobody has used.
+type renderMemo struct {
+	live   runtime.Object
+	config *Config
+}
+
+// RenderReadOnly is Render for those who only look at the configuration and do not change it. What it
+// makes is kept for who renders next, so that a pass makes it once.
+func (c Child) RenderReadOnly(live runtime.Object) (*Config, error) {
+	if c.memo == nil {
+		return c.Render(live)
+	}
+	if c.memo.config == nil || c.memo.live != live {
+		config, err := c.Render(live)
+		if err != nil {
+			return nil, err
+		}
+		*c.memo = renderMemo{live, config}
+	}
+	return c.memo.config, nil
+}
+
+// memoizeRender lets Render return what Peek has made of the same object, once.
+func (c *Child) memoizeRender() {
+	last, render := &renderMemo{}, c.Render
+	c.memo = last
+	c.Render = func(live runtime.Object) (*Config, error) {
+		if config := last.config; config != nil && last.live == live {
+			last.config = nil
+			return config, nil
+		}
+		return render(live)
+	}
+}

@@ -1,0 +1,216 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/holdfast-dev/holdfast/internal/health"
+)
+
+// Snapshot is what is known about one component. Who cannot see something leaves it out, and
+// nothing is concluded from that: only of kinds in Whole it is known that what is not here
+// does not exist.
+type Snapshot struct {
+	// Workload runs the pods; a pod that nobody made is its own.
+	Workload runtime.Object
+	Pods     []*corev1.Pod
+	// Claims are those of the pods.
+	Claims         []*corev1.PersistentVolumeClaim
+	Services       []*corev1.Service
+	EndpointSlices []*discoveryv1.EndpointSlice
+	Ingresses      []*networkingv1.Ingress
+	HTTPRoutes     []*unstructured.Unstructured
+	Autoscalers    []*autoscalingv2.HorizontalPodAutoscaler
+
+	// CustomResources are of kinds that are not known here; Rules judge them.
+	CustomResources []*unstructured.Unstructured
+	HealthRules     *health.Rules
+
+	// What the component shares with others.
+	Nodes          []*corev1.Node
+	Volumes        []*corev1.PersistentVolume
+	StorageClasses []*storagev1.StorageClass
+	IngressClasses []*networkingv1.IngressClass
+
+	// MissingRefs are ConfigMaps and Secrets that are referred to and do not exist.
+	MissingRefs []Ref
+	// Events are about the objects above. They go by after an hour, so nothing depends on
+	// their being there.
+	Events []Event
+	// CompleteKinds are the kinds of which everything is here.
+	CompleteKinds []string
+	// Unmanaged says that no application of ours is behind it: what to do is said in the words
+	// of Kubernetes.
+	Unmanaged bool
+}
+
+// Ref is a ConfigMap or Secret that is referred to.
+type Ref struct{ Kind, Name string }
+
+// Event is something that was said about an object.
+type Event struct {
+	Object ObjectRef
+	// FieldPath is the part of the object that it is about, for example spec.containers{app}.
+	FieldPath       string
+	Reason, Message string
+	Count           int
+	LastSeen        time.Time
+}
+
+// NewEvent reads an event of Kubernetes.
+func NewEvent(e *corev1.Event) Event {
+	o := e.InvolvedObject
+	out := Event{
+		Object:    ObjectRef{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID},
+		FieldPath: o.FieldPath, Reason: e.Reason, Message: sanitize(e.Message, maxText), Count: max(int(e.Count), 1), LastSeen: e.LastTimestamp.Time,
+	}
+	if e.Series != nil {
+		out.Count, out.LastSeen = int(e.Series.Count), e.Series.LastObservedTime.Time
+	}
+	if out.LastSeen.IsZero() {
+		out.LastSeen = cmp.Or(e.EventTime.Time, e.CreationTimestamp.Time)
+	}
+	return out
+}
+
+// String is an event as evidence.
+func (e Event) String() string {
+	times := ""
+	if e.Count > 1 {
+		times = fmt.Sprintf(" x%d", e.Count)
+	}
+	return sanitize(fmt.Sprintf("event %s%s: %s", e.Reason, times, e.Message), maxEvidence)
+}
+
+// latestEvent is the newest event about an object that one of the reasons and all of the words
+// are in.
+func (e *explainer) latestEvent(o ObjectRef, reasons []string, words ...string) (Event, bool) {
+	var found Event
+	for _, ev := range e.eventsBySubject[eventSubject{o.Kind, o.Name}] {
+		if o.UID != "" && ev.Object.UID != "" && o.UID != ev.Object.UID {
+			continue
+		}
+		if !slices.Contains(reasons, ev.Reason) || ev.LastSeen.Before(found.LastSeen) {
+			continue
+		}
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(ev.Message, w) }) {
+			found = ev
+		}
+	}
+	return found, found.Reason != ""
+}
+
+// isComplete says whether everything of a kind is known.
+func (s *Snapshot) isComplete(kind string) bool { return slices.Contains(s.CompleteKinds, kind) }
+
+// desiredPods is how many pods there should be. A job counts its own.
+func (s *Snapshot) desiredPods() int {
+	valueOrOne := func(n *int32) int {
+		if n == nil {
+			return 1
+		}
+		return int(*n)
+	}
+	switch w := s.Workload.(type) {
+	case *appsv1.Deployment:
+		return valueOrOne(w.Spec.Replicas)
+	case *appsv1.StatefulSet:
+		return valueOrOne(w.Spec.Replicas)
+	case *appsv1.ReplicaSet:
+		return valueOrOne(w.Spec.Replicas)
+	case *appsv1.DaemonSet:
+		return int(w.Status.DesiredNumberScheduled)
+	case *corev1.Pod:
+		return 1
+	}
+	return 0
+}
+
+func findByName[T metav1.Object](all []T, name string) (none T) {
+	for _, o := range all {
+		if o.GetName() == name {
+			return o
+		}
+	}
+	return none
+}
+
+// lazyIndexByName finds objects of which many are looked for. The first of a name counts, and nothing
+// is done before the first question.
+func lazyIndexByName[T metav1.Object](all []T) func(name string) T {
+	var index map[string]T
+	return func(name string) T {
+		if index == nil {
+			index = make(map[string]T, len(all))
+			for _, o := range slices.Backward(all) {
+				index[o.GetName()] = o
+			}
+		}
+		return index[name]
+	}
+}
+
+// newObjectRef names an object. Typed objects do not carry their kind.
+func newObjectRef(kind string, o metav1.Object) ObjectRef {
+	out := ObjectRef{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		out.Group = u.GroupVersionKind().Group
+	}
+	return out
+}
+
+// String names an object inside of a sentence.
+func (o ObjectRef) String() string { return o.Kind + " " + o.Name }
+
+// Add puts an object where it belongs, and says whether there is a place for it.
+func (s *Snapshot) Add(obj runtime.Object) bool {
+	switch o := obj.(type) {
+	case *appsv1.Deployment, *appsv1.StatefulSet, *appsv1.DaemonSet, *batchv1.Job, *batchv1.CronJob:
+		s.Workload = obj
+	case *corev1.Pod:
+		s.Pods = append(s.Pods, o)
+	case *corev1.PersistentVolumeClaim:
+		s.Claims = append(s.Claims, o)
+	case *corev1.Service:
+		s.Services = append(s.Services, o)
+	case *discoveryv1.EndpointSlice:
+		s.EndpointSlices = append(s.EndpointSlices, o)
+	case *networkingv1.Ingress:
+		s.Ingresses = append(s.Ingresses, o)
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		s.Autoscalers = append(s.Autoscalers, o)
+	case *corev1.Node:
+		s.Nodes = append(s.Nodes, o)
+	case *corev1.PersistentVolume:
+		s.Volumes = append(s.Volumes, o)
+	case *storagev1.StorageClass:
+		s.StorageClasses = append(s.StorageClasses, o)
+	case *networkingv1.IngressClass:
+		s.IngressClasses = append(s.IngressClasses, o)
+	case *corev1.Event:
+		s.Events = append(s.Events, NewEvent(o))
+	case *unstructured.Unstructured:
+		if o.GetKind() == "HTTPRoute" {
+			s.HTTPRoutes = append(s.HTTPRoutes, o)
+			return true
+		}
+		s.CustomResources = append(s.CustomResources, o)
+	default:
+		return false
+	}
+	return true
+}

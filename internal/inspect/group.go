@@ -1,0 +1,209 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/explain"
+	"github.com/holdfast-dev/holdfast/internal/health"
+)
+
+// GroupInput is what is known about an application that is not ours.
+type GroupInput struct {
+	// Kind is KindHelmRelease or KindGroup.
+	Kind, Namespace, Name string
+	// Objects are those that say that they belong to it, what these made, and what is around
+	// them: claims, volumes, nodes, events, and what they refer to. They carry their kind.
+	Objects []runtime.Object
+	// CompleteKinds are the kinds of which everything that belongs to these objects, or is referred to
+	// by one of them, is there.
+	CompleteKinds []string
+	Now           time.Time
+}
+
+// EvaluateGroup judges an application that is not ours. Nobody declared its components, so they are
+// found: each of its roots that runs pods is one, whether by itself or through what its own
+// controller made of it. Nobody says either that it is ready: it is when everything is well.
+func EvaluateGroup(in GroupInput) View {
+	v := View{Kind: in.Kind, Namespace: in.Namespace, Name: in.Name}
+	g := newGroupIndex(in)
+	assigned, unassigned := g.assignRoots(g.findMembers())
+	g.connectWorkloads()
+	causes, remaining := v.diagnoseNonWorkloads(g, assigned)
+	v.Causes = remaining
+	var verdicts []health.Result
+	for i, m := range g.members {
+		c, reason := v.evaluateMember(g, m, assigned[i], causes[i])
+		v.Components = append(v.Components, c)
+		verdicts = append(verdicts, health.Result{Status: c.Health, Reason: reason, Message: fmt.Sprintf("Component %q: %s", c.Name, c.Message)})
+	}
+	for _, c := range v.Causes {
+		if c.Severity == explain.Error {
+			verdicts = append(verdicts, health.Result{Status: health.Degraded, Reason: appsapi.ReasonComponentDegraded, Message: c.Message})
+		}
+	}
+	for _, obj := range unassigned {
+		verdicts = append(verdicts, knownVerdicts(health.Evaluate(obj))...)
+		if !g.isMounted(obj) { // it is shown where it is
+			v.Unassigned = append(v.Unassigned, g.buildNode(obj, nil))
+		}
+	}
+	sortNodes(v.Unassigned)
+	annotateCauses(v.Unassigned, v.Causes)
+	v.summarize(verdicts, len(g.roots))
+	for _, c := range v.Components {
+		v.Causes = append(v.Causes, c.Causes...)
+	}
+	for _, c := range v.Causes { // not well since the first of what is wrong
+		if c.Severity == explain.Error && (v.Since.IsZero() || c.Since.Before(v.Since)) {
+			v.Since = c.Since
+		}
+	}
+	v.Changes = recentRootChanges(g.roots)
+	return v
+}
+
+// knownVerdicts leaves out a verdict that says nothing: nobody here can tell how the objects of every
+// kind are, and one of those must not make everything look unwell.
+func knownVerdicts(v health.Result) []health.Result {
+	if v.Status == health.Unknown {
+		return nil
+	}
+	return []health.Result{v}
+}
+
+// summarize judges the whole.
+func (v *View) summarize(verdicts []health.Result, roots int) {
+	worst := health.Worst(verdicts...)
+	v.Health, v.Reason, v.Message = worst.Status, worst.Reason, worst.Message
+	v.Ready = worst.Status == health.Healthy
+	switch {
+	case v.Ready:
+		v.Message = "Everything runs as declared"
+	case roots == 0:
+		v.Message = "Nothing of it was found"
+	case len(verdicts) == 0:
+		v.Message = "It has only objects of kinds whose health cannot be judged"
+	}
+}
+
+// evaluateMember judges one component, with the roots that belong to it alone and what is wrong with
+// them.
+func (v *View) evaluateMember(g *groupIndex, m member, assigned []runtime.Object, causes []explain.Cause) (out Component, reason string) {
+	out = Component{Name: m.name, Type: componentType(m.workloads[0]), Workload: desired.ID{Kind: gvkOf(m.workloads[0]), Name: nameOf(m.workloads[0])}}
+	verdicts := knownVerdicts(health.Evaluate(m.root))
+	for _, w := range m.workloads {
+		diagnosis := explain.Explain(g.workloadSnapshot(w), g.in.Now)
+		v.EventsNeeded = append(v.EventsNeeded, diagnosis.EventsNeeded...)
+		v.scheduleRecheck(diagnosis.RecheckAt)
+		causes = append(causes, diagnosis.Causes...)
+		ready, desiredPods := replicaCounts(w)
+		out.Ready, out.Desired = out.Ready+ready, out.Desired+desiredPods
+		verdicts = append(verdicts, health.Evaluate(w))
+	}
+	out.Causes = explain.PreserveSince(causes, nil) // in order
+	out.Tree = append(out.Tree, g.buildNode(m.root, nil))
+	for _, obj := range assigned {
+		verdicts = append(verdicts, knownVerdicts(health.Evaluate(obj))...)
+		out.Tree = append(out.Tree, g.buildNode(obj, nil))
+	}
+	sortNodes(out.Tree[1:]) // what it is about stays first
+	annotateCauses(out.Tree, out.Causes)
+	worst := health.Worst(verdicts...)
+	out.Health, out.Message, reason = worst.Status, worst.Message, worst.Reason
+	switch top := out.topError(); {
+	case top != nil:
+		out.Health, out.Message, reason = health.Degraded, top.Message, appsapi.ReasonComponentDegraded
+	case out.Health == health.Healthy:
+		out.Message = ""
+	}
+	return out, reason
+}
+
+// diagnoseNonWorkloads explains what no workload is: Ingresses and routes, and objects of kinds that are
+// not known here. It returns what is wrong with those that stand with a component, and what
+// with the others. What is said about a Service that leads to a workload is said there, and
+// one that is only referred to is not of this application.
+func (v *View) diagnoseNonWorkloads(g *groupIndex, assigned map[int][]runtime.Object) (byMember map[int][]explain.Cause, remaining []explain.Cause) {
+	byMember = map[int][]explain.Cause{}
+	memberByRef, roots := map[explain.ObjectRef]int{}, map[explain.ObjectRef]bool{}
+	for _, obj := range g.roots {
+		roots[newObjectRef(obj)] = true
+	}
+	for i, m := range g.members {
+		memberByRef[newObjectRef(m.root)] = i
+		for _, obj := range assigned[i] {
+			memberByRef[newObjectRef(obj)] = i
+		}
+	}
+	for _, snapshot := range g.namespaceSnapshots() {
+		diagnosis := explain.Explain(snapshot, g.in.Now)
+		v.EventsNeeded = append(v.EventsNeeded, diagnosis.EventsNeeded...)
+		v.scheduleRecheck(diagnosis.RecheckAt)
+		for _, c := range diagnosis.Causes {
+			i, isAssigned := memberByRef[c.Object]
+			switch {
+			case !roots[c.Object] || g.reachedServices[objectKey{"", c.Object.Kind, c.Object.Namespace, c.Object.Name}]:
+			case isAssigned:
+				byMember[i] = append(byMember[i], c)
+			default:
+				remaining = append(remaining, c)
+			}
+		}
+	}
+	return byMember, explain.PreserveSince(remaining, nil)
+}
+
+// componentType is what a component of ours would be called that runs such a workload; a DaemonSet
+// and a pod alone are like none.
+func componentType(workload runtime.Object) appsapi.ComponentType {
+	switch workload.(type) {
+	case *appsv1.Deployment, *appsv1.ReplicaSet:
+		return appsapi.ComponentService
+	case *appsv1.StatefulSet:
+		return appsapi.ComponentStateful
+	case *batchv1.Job, *batchv1.CronJob:
+		return appsapi.ComponentJob
+	}
+	return ""
+}
+
+func nameOf(obj runtime.Object) string { return obj.(metav1.Object).GetName() }
+
+// nameMembers gives the components their names: those of their roots. Where two would have the same
+// one, the kind tells them apart, and the namespace where that is another one.
+func (g *groupIndex) nameMembers() {
+	taken := map[string]int{}
+	for _, m := range g.members {
+		taken[nameOf(m.root)]++
+	}
+	for i := range g.members {
+		m := &g.members[i]
+		m.name = nameOf(m.root)
+		if taken[m.name] == 1 {
+			continue
+		}
+		m.name = strings.ToLower(gvkOf(m.root).Kind) + "/" + m.name
+		if ns := m.root.(metav1.Object).GetNamespace(); ns != g.in.Namespace {
+			m.name = ns + "/" + m.name
+		}
+	}
+	slices.SortFunc(g.members, func(a, b member) int { return cmp.Compare(a.name, b.name) })
+}
+
+// isMounted says whether a claim is shown at the pods that have it.
+func (g *groupIndex) isMounted(obj runtime.Object) bool {
+	claim, ok := obj.(*corev1.PersistentVolumeClaim)
+	return ok && g.mountedClaims[objectKey{"", kindClaim, claim.Namespace, claim.Name}]
+}

@@ -1,0 +1,170 @@
+// Package wire is how plugin and center tell programs about an application: one shape, in
+// -o json, in answers to HTTP requests and in streams.
+//
+// Safety rule: what the one who asks may not see is left out, and that something was left out is
+// said.
+package wire
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/explain"
+	"github.com/holdfast-dev/holdfast/internal/inspect"
+)
+
+// Application is how an application is, and why.
+type Application struct {
+	App        Object      `json:"app"`
+	Ready      bool        `json:"ready"`
+	Health     string      `json:"health"`
+	Since      time.Time   `json:"since"`
+	Reason     string      `json:"reason,omitempty"`
+	Message    string      `json:"message,omitempty"`
+	Causes     []Cause     `json:"causes"`
+	Components []Component `json:"components"`
+	// Unassigned are objects of an application that is not ours that are of no component.
+	Unassigned []Node `json:"rest,omitempty"`
+	// Changes are the newest ones, by others than the operator.
+	Changes []Change `json:"changes"`
+	// HiddenKinds are kinds of which something was left out, because who asks may not read them.
+	HiddenKinds []string `json:"hidden,omitempty"`
+}
+
+// Object names an object. Group is that of kinds that are not Kubernetes' own.
+type Object struct {
+	Group     string `json:"group,omitempty"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	UID       string `json:"uid,omitempty"`
+}
+
+// Cause is why something is not ready.
+type Cause struct {
+	Code     string     `json:"code"`
+	Severity string     `json:"severity"`
+	Message  string     `json:"sentence"`
+	Fix      string     `json:"fix,omitempty"`
+	Object   Object     `json:"object"`
+	Path     string     `json:"path,omitempty"`
+	Value    string     `json:"value,omitempty"`
+	Since    *time.Time `json:"since,omitempty"`
+	// AffectedPods is how many pods have it.
+	AffectedPods int      `json:"affects,omitempty"`
+	Evidence     []string `json:"evidence,omitempty"`
+	DocURL       string   `json:"doc,omitempty"`
+}
+
+// Change is who last wrote an object.
+type Change struct {
+	Object  Object    `json:"object"`
+	Manager string    `json:"by"`
+	Time    time.Time `json:"time"`
+}
+
+// Component is one part of an application.
+type Component struct {
+	Name      string   `json:"name"`
+	Type      string   `json:"type"`
+	Health    string   `json:"health"`
+	Message   string   `json:"message,omitempty"`
+	Ready     int32    `json:"ready"`
+	Desired   int32    `json:"wanted"`
+	DependsOn []string `json:"dependsOn,omitempty"`
+	WaitsFor  []string `json:"waitsFor,omitempty"`
+	Causes    []Cause  `json:"causes,omitempty"`
+	Tree      []Node   `json:"tree,omitempty"`
+}
+
+// Node is an object of the tree.
+type Node struct {
+	Object  `json:",inline"`
+	Health  string `json:"health"`
+	Message string `json:"message,omitempty"`
+	// Edge is what makes it a child of the node above.
+	Edge     string `json:"edge,omitempty"`
+	Children []Node `json:"children,omitempty"`
+}
+
+// NewApplication tells about an application what sees lets through; nil lets everything through. The
+// application itself is for the caller to check.
+func NewApplication(v inspect.View, canSee func(explain.ObjectRef) bool) Application {
+	f := &filter{canSee: canSee}
+	a := Application{
+		App:   Object{Kind: v.Kind, Namespace: v.Namespace, Name: v.Name},
+		Ready: v.Ready, Health: string(v.Health), Since: v.Since, Reason: v.Reason, Message: v.Message,
+		Causes: f.causes(v.Causes), Changes: []Change{}, Unassigned: f.nodes(v.Unassigned),
+	}
+	for _, c := range v.Changes {
+		if f.allows(c.Object) {
+			a.Changes = append(a.Changes, Change{Object: NewObject(c.Object), Manager: c.Manager, Time: c.Time.UTC()})
+		}
+	}
+	for _, c := range v.Components {
+		a.Components = append(a.Components, Component{
+			Name: c.Name, Type: string(c.Type), Health: string(c.Health), Message: c.Message, Ready: c.Ready, Desired: c.Desired,
+			DependsOn: c.DependsOn, WaitsFor: c.WaitsFor, Causes: f.causes(c.Causes), Tree: f.nodes(c.Tree),
+		})
+	}
+	slices.Sort(f.hiddenKinds)
+	a.HiddenKinds = f.hiddenKinds
+	return a
+}
+
+// filter leaves out, and remembers of what.
+type filter struct {
+	canSee      func(explain.ObjectRef) bool
+	hiddenKinds []string
+}
+
+func (f *filter) allows(o explain.ObjectRef) bool {
+	if f.canSee == nil || f.canSee(o) {
+		return true
+	}
+	if !slices.Contains(f.hiddenKinds, o.Kind) {
+		f.hiddenKinds = append(f.hiddenKinds, o.Kind)
+	}
+	return false
+}
+
+func (f *filter) causes(all []explain.Cause) []Cause {
+	out := []Cause{}
+	for _, c := range all {
+		if f.allows(c.Object) {
+			out = append(out, NewCause(c))
+		}
+	}
+	return out
+}
+
+// nodes leaves out a node, but not what is below it and may be seen.
+func (f *filter) nodes(all []inspect.Node) []Node {
+	var out []Node
+	for _, n := range all {
+		children := f.nodes(n.Children)
+		if !f.allows(n.Object) {
+			out = append(out, children...)
+			continue
+		}
+		out = append(out, Node{Object: NewObject(n.Object), Health: string(n.Health), Message: n.Message, Edge: string(n.Edge), Children: children})
+	}
+	return out
+}
+
+// NewCause tells a cause.
+func NewCause(c explain.Cause) Cause {
+	o := Cause{
+		Code: string(c.Code), Severity: c.Severity.String(), Message: c.Message, Fix: c.Fix, Object: NewObject(c.Object),
+		Path: c.Path, Value: c.Value, AffectedPods: c.AffectedPods, Evidence: c.Evidence, DocURL: c.Code.DocURL(),
+	}
+	if !c.Since.IsZero() {
+		o.Since = &c.Since
+	}
+	return o
+}
+
+// NewObject names an object.
+func NewObject(o explain.ObjectRef) Object {
+	return Object{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: string(o.UID)}
+}

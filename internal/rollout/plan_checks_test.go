@@ -1,0 +1,365 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+)
+
+// check says what is wrong with a plan for the world as it is.
+func (w *world) check(p Plan) error {
+	i := 0
+	leftovers := w.leftovers()
+	for n := range w.testComponents {
+		if w.testComponents[n].suspended {
+			continue
+		}
+		if i == len(p.Steps) {
+			return fmt.Errorf("no step for %s", w.testComponents[n].name)
+		}
+		if err := w.checkStep(n, p.Steps[i], leftovers); err != nil {
+			return fmt.Errorf("step of %s: %w", w.testComponents[n].name, err)
+		}
+		i++
+	}
+	if i != len(p.Steps) {
+		return fmt.Errorf("%d steps too many", len(p.Steps)-i)
+	}
+	if i == 0 {
+		if len(p.Prune)+len(p.PendingRemovals) > 0 {
+			return fmt.Errorf("all are suspended, and yet something is pruned or kept")
+		}
+		return nil
+	}
+	return w.checkPrune(p, leftovers)
+}
+
+// leftovers are what is ours, is not wanted and is not kept on purpose.
+func (w *world) leftovers() []desired.ID {
+	var out []desired.ID
+	for _, id := range w.ids {
+		if live := w.observed[id]; !w.desiredIDs[id] && w.controlled(id) && live.GetAnnotations()[appsapi.AnnotationPrune] == "" {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+func (w *world) controlled(id desired.ID) bool {
+	live := w.observed[id]
+	if live == nil {
+		return false
+	}
+	ref := metav1.GetControllerOfNoCopy(live)
+	return ref != nil && ref.UID == shop.UID
+}
+
+func (w *world) componentOf(id desired.ID) string {
+	return w.observed[id].GetLabels()[appsapi.LabelComponent]
+}
+
+// isSatisfied says whether those that need a part may go on.
+func (w *world) isSatisfied(n int) bool {
+	p, id := w.testComponents[n], w.spec[n].Workload
+	if p.kind == kindCronJob {
+		return true
+	}
+	if !w.controlled(id) || w.observed[id].GetDeletionTimestamp() != nil {
+		return false
+	}
+	switch o := w.observed[id].(type) {
+	case *batchv1.Job:
+		return jobHasCondition(o, batchv1.JobComplete)
+	case *appsv1.Deployment:
+		want, s := *o.Spec.Replicas, o.Status
+		good := s.ObservedGeneration == o.Generation && (want == 0 || s.ReadyReplicas-(s.Replicas-s.UpdatedReplicas) > want/2)
+		return good && (p.suspended || w.records[id].version == p.version)
+	}
+	return false
+}
+
+// checkStep holds a step against what it has to be: nothing is created and no template is
+// changed while a dependency is not ready, and nothing else waits.
+func (w *world) checkStep(n int, s Step, leftovers []desired.ID) error {
+	p, c := w.testComponents[n], w.spec[n]
+	var unsatisfied []string
+	for _, dep := range p.dependencies {
+		service := desired.ID{Kind: desired.KindService, Name: w.testComponents[w.index[dep]].resourceName}
+		if !w.isSatisfied(w.index[dep]) || slices.Contains(c.BoundTo, dep) && !w.controlled(service) {
+			unsatisfied = append(unsatisfied, dep)
+		}
+	}
+	existing, r := w.observed[c.Workload], w.records[c.Workload]
+	holdPodTemplate := existing != nil && len(unsatisfied) > 0 && p.kind != kindJob && r != nil && r.version != p.version
+	if existing != nil && r == nil { // somebody else's: the apply refuses it either way
+		holdPodTemplate = slices.ContainsFunc(s.Apply, func(a ChildApply) bool { return a.HoldPodTemplate })
+	}
+	runs := p.kind == kindJob && slices.ContainsFunc(leftovers, func(id desired.ID) bool {
+		j, ok := w.observed[id].(*batchv1.Job)
+		return ok && w.componentOf(id) == p.name && !jobHasCondition(j, batchv1.JobComplete) && !jobHasCondition(j, batchv1.JobFailed)
+	})
+	var apply []ChildApply
+	for _, child := range c.Children {
+		if w.controlled(c.Workload) || len(unsatisfied) == 0 && !runs || w.observed[child.ID] != nil {
+			apply = append(apply, ChildApply{Child: desired.Child{ID: child.ID}, HoldPodTemplate: holdPodTemplate && child.ID == c.Workload})
+		}
+	}
+	if !holdPodTemplate && (w.controlled(c.Workload) || runs) {
+		unsatisfied = nil
+	}
+	same := func(a, b ChildApply) bool { return a.ID == b.ID && a.HoldPodTemplate == b.HoldPodTemplate }
+	switch {
+	case s.Component != p.name:
+		return fmt.Errorf("is of %s", s.Component)
+	case !slices.EqualFunc(s.Apply, apply, same):
+		return fmt.Errorf("applies %v, must apply %v", s.Apply, apply)
+	case !slices.Equal(s.WaitsFor, unsatisfied):
+		return fmt.Errorf("waits for %v, must wait for %v", s.WaitsFor, unsatisfied)
+	case runs != (s.PreviousRun != nil):
+		return fmt.Errorf("waits for a run: %t, must: %t", s.PreviousRun != nil, runs)
+	}
+	var remove []desired.ID
+	for _, id := range leftovers {
+		if w.componentOf(id) == p.name && w.observed[id].GetDeletionTimestamp() == nil && w.isRemovedInStep(p, id) {
+			remove = append(remove, id)
+		}
+	}
+	if len(remove) != len(s.Remove) || slices.ContainsFunc(remove, func(id desired.ID) bool { return !slices.Contains(s.Remove, id) }) {
+		return fmt.Errorf("removes %v, must remove %v", s.Remove, remove)
+	}
+	return nil
+}
+
+// isRemovedInStep says whether a leftover of a part is what it could have and does not want.
+func (w *world) isRemovedInStep(p testComponent, id desired.ID) bool {
+	switch o := w.observed[id].(type) {
+	case *batchv1.Job:
+		return p.kind == kindJob && !jobHasCondition(o, batchv1.JobComplete) && !jobHasCondition(o, batchv1.JobFailed)
+	case *batchv1.CronJob:
+		return p.kind == kindJob
+	}
+	return id.Name == p.resourceName
+}
+
+// servesPods says whether a Service leads to pods that are among these.
+func servesPods(id desired.ID, left []desired.ID) bool {
+	return id.Kind == desired.KindService && slices.Contains(left, desired.ID{Kind: desired.KindDeployment, Name: id.Name})
+}
+
+// checkPrune holds what is pruned against what pods need, and what is not against what the
+// annotations tell.
+func (w *world) checkPrune(p Plan, leftovers []desired.ID) error {
+	pruned := map[desired.ID]bool{}
+	for _, r := range p.Prune {
+		pruned[r.Child] = true
+		if !slices.Contains(leftovers, r.Child) || r.Component != w.componentOf(r.Child) || w.observed[r.Child].GetDeletionTimestamp() != nil {
+			return fmt.Errorf("prunes %s, which is not left over", describeID(r.Child))
+		}
+		if dependent := w.neededBy(r.Child); dependent != "" {
+			return fmt.Errorf("prunes %s of %s, which %s needs", describeID(r.Child), r.Component, dependent)
+		}
+		if servesPods(r.Child, leftovers) {
+			return fmt.Errorf("prunes %s of %s before the pods it leads to", describeID(r.Child), r.Component)
+		}
+	}
+	for _, id := range leftovers {
+		if w.component(w.componentOf(id)) == nil && !pruned[id] && w.observed[id].GetDeletionTimestamp() == nil && w.isUnneeded(id) && !servesPods(id, leftovers) {
+			return fmt.Errorf("does not prune %s of %s, which nobody needs", describeID(id), w.componentOf(id))
+		}
+	}
+	return nil
+}
+
+// isProtectedRun says whether a leftover is a run that must not run again.
+func (w *world) isProtectedRun(id desired.ID) bool {
+	j, ok := w.observed[id].(*batchv1.Job)
+	return ok && j.DeletionTimestamp == nil && (jobHasCondition(j, batchv1.JobComplete) || jobHasCondition(j, batchv1.JobFailed)) && w.protectedJobs[j.Annotations[appsapi.AnnotationJobSpec]]
+}
+
+// neededBy is who needs a leftover: with pods that run and were made with it, or as what
+// replaces it and is not there yet. Those with which it is needed in a circle do not count.
+func (w *world) neededBy(id desired.ID) string {
+	name := w.componentOf(id)
+	if w.isProtectedRun(id) {
+		return "whoever goes back to an earlier revision"
+	}
+	current := w.component(name)
+	if current != nil && current.suspended {
+		return "whoever suspended it"
+	}
+	if current != nil && id.Kind == desired.KindJob {
+		return ""
+	}
+	if current != nil && !w.isHealthy(w.index[name]) {
+		return "nobody yet, but " + name + " is not ready"
+	}
+	for n, p := range w.testComponents {
+		if p.renamedFrom == name && !w.isHealthy(n) {
+			return p.name + ", its successor,"
+		}
+	}
+	for _, dependent := range w.ids {
+		r := w.records[dependent]
+		if r == nil || w.componentOf(dependent) == name || !w.mayHavePods(dependent) {
+			continue
+		}
+		cycle := w.component(w.componentOf(dependent)) == nil && w.dependsTransitively(name, w.componentOf(dependent))
+		for _, pod := range r.pods {
+			if !cycle && current == nil && slices.ContainsFunc(pod, func(a address) bool { return a.component == name }) {
+				return w.componentOf(dependent)
+			}
+			if !cycle && current != nil && slices.Contains(pod, address{name, id.Name}) && slices.Contains(desired.PodDependencies(w.observed[dependent]), name) {
+				return w.componentOf(dependent)
+			}
+		}
+	}
+	return ""
+}
+
+// mayHavePods says whether a workload may have pods.
+func (w *world) mayHavePods(id desired.ID) bool {
+	j, ok := w.observed[id].(*batchv1.Job)
+	return !ok || j.DeletionTimestamp != nil || !jobHasCondition(j, batchv1.JobComplete) && !jobHasCondition(j, batchv1.JobFailed)
+}
+
+// isHealthy says whether all of a part is there and as it shall be.
+func (w *world) isHealthy(n int) bool {
+	for _, child := range w.spec[n].Children {
+		if !w.controlled(child.ID) || w.observed[child.ID].GetDeletionTimestamp() != nil {
+			return false
+		}
+		switch o := w.observed[child.ID].(type) {
+		case *batchv1.Job:
+			if !jobHasCondition(o, batchv1.JobComplete) {
+				return false
+			}
+		case *appsv1.Deployment:
+			want, s := *o.Spec.Replicas, o.Status
+			if s.ObservedGeneration != o.Generation || s.UpdatedReplicas != want || s.Replicas != want || s.AvailableReplicas != want && want > 0 {
+				return false
+			}
+		}
+	}
+	id := w.spec[n].Workload
+	return id.Kind == desired.KindJob || w.records[id].version == w.testComponents[n].version
+}
+
+// isUnneeded says whether nobody needs a leftover of a component that left the spec, by what
+// anybody can see.
+func (w *world) isUnneeded(id desired.ID) bool {
+	name := w.componentOf(id)
+	if w.isProtectedRun(id) {
+		return false
+	}
+	for _, user := range w.ids {
+		component := w.componentOf(user)
+		if component == name || !w.ownedOrUnreferenced(w.observed[user]) || !w.dependsTransitively(component, name) {
+			continue
+		}
+		if w.component(component) != nil || !w.dependsTransitively(name, component) {
+			return false
+		}
+		if slices.ContainsFunc(w.testComponents, func(p testComponent) bool { return p.renamedFrom == component && !w.isHealthy(w.index[p.name]) }) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(w.testComponents, func(p testComponent) bool { return p.renamedFrom == name && !w.isHealthy(w.index[p.name]) })
+}
+
+// dependsTransitively says whether a component needs another one, also through others, by what the
+// annotations of those that run tell.
+func (w *world) dependsTransitively(from, to string) bool {
+	return w.hasPath(slices.DeleteFunc(slices.Clone(w.ids), func(id desired.ID) bool { return !w.ownedOrUnreferenced(w.observed[id]) || !w.mayHavePods(id) }), from, to)
+}
+
+// hasPath says whether there is a way from one component to another over the edges of some
+// workloads.
+func (w *world) hasPath(over []desired.ID, from, to string) bool {
+	visited := map[string]bool{}
+	var walk func(string) bool
+	walk = func(name string) bool {
+		if visited[name] {
+			return false
+		}
+		visited[name] = true
+		for _, id := range over {
+			if w.componentOf(id) != name {
+				continue
+			}
+			for _, e := range desired.PodDependencies(w.observed[id]) {
+				if e == to || walk(e) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return walk(from)
+}
+
+// checkConverged says what is missing until everything is as the spec says and nothing else is
+// left.
+func (w *world) checkConverged(p Plan) error {
+	for n, s := range p.Steps {
+		c := w.spec[n]
+		if s.IsWaiting() || len(s.Remove) > 0 || len(s.Apply) != len(c.Children) || !w.isHealthy(n) {
+			return fmt.Errorf("%s is not at rest: %+v", c.Name, s)
+		}
+	}
+	if len(p.Prune)+len(p.PendingRemovals) > 0 {
+		return fmt.Errorf("something is left: prune %v, keep %v", p.Prune, p.PendingRemovals)
+	}
+	for _, id := range w.ids {
+		if !w.desiredIDs[id] && !w.isProtectedRun(id) {
+			return fmt.Errorf("%s is left", describeID(id))
+		}
+	}
+	return nil
+}
+
+// checkTeardown holds what is deleted against what those that are left were made with.
+func (w *world) checkTeardown(d Teardown) error {
+	var remaining []desired.ID
+	for _, id := range w.ids {
+		if w.controlled(id) && w.observed[id].GetAnnotations()[appsapi.AnnotationPrune] == "" {
+			remaining = append(remaining, id)
+		}
+	}
+	// user needs it, if only through others, and is not needed by it: else they go together.
+	dependentOf := func(id desired.ID) string {
+		for _, o := range remaining {
+			if a, b := w.componentOf(o), w.componentOf(id); a != b && w.hasPath(remaining, a, b) && !w.hasPath(remaining, b, a) {
+				return a
+			}
+		}
+		return ""
+	}
+	deleted := map[desired.ID]bool{}
+	for _, r := range d.Delete {
+		if !slices.Contains(remaining, r.Child) || w.observed[r.Child].GetDeletionTimestamp() != nil || deleted[r.Child] {
+			return fmt.Errorf("deletes %s, which is not to be deleted", describeID(r.Child))
+		}
+		if u := dependentOf(r.Child); u != "" {
+			return fmt.Errorf("deletes %s of %s, which %s needs", describeID(r.Child), r.Component, u)
+		}
+		if servesPods(r.Child, remaining) {
+			return fmt.Errorf("deletes %s before the pods it leads to", describeID(r.Child))
+		}
+		deleted[r.Child] = true
+	}
+	for _, id := range remaining {
+		if dependentOf(id) == "" && !servesPods(id, remaining) && !deleted[id] && w.observed[id].GetDeletionTimestamp() == nil {
+			return fmt.Errorf("does not delete %s, which nobody needs", describeID(id))
+		}
+	}
+	if d.Done != (len(remaining) == 0) {
+		return fmt.Errorf("done: %t, with %d children left", d.Done, len(remaining))
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+package apibudget
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// workloadsPerStack are what runs pods in a stack of these rows.
+const workloadsPerStack = 4
+
+// measureFirstDriftAfterRestart lets something happen to every application for the first time after a restart: its
+// lists may have been of the past, so its own generation and those of its workloads are read,
+// once.
+func (s *harness) measureFirstDriftAfterRestart() {
+	const foreignPatch = `{"metadata":{"annotations":{"apps.holdfast.dev/applied":"other"}}}`
+	apps, stacks := s.appNames(), s.stackNames()
+	got := operatorRequests(s.recordRequests(func() { s.patchAll(foreignPatch, s.objectsNamed(newService, apps)) }))
+	s.table.add(budgetRow(fmt.Sprintf("first drift of %d apps after a restart, each", len(apps)),
+		requestCounts{children: 1, reads: 2}, got, apps, children, reads))
+	var services []client.Object
+	for _, name := range stacks {
+		services = append(services, newService(s.objectMeta(name+"-api")))
+	}
+	got = operatorRequests(s.recordRequests(func() { s.patchAll(foreignPatch, services) }))
+	s.table.add(budgetRow(fmt.Sprintf("first drift of %d stacks after a restart, each", len(stacks)),
+		requestCounts{children: 1, reads: 1 + workloadsPerStack}, got, stacks, children, reads))
+}

@@ -1,0 +1,22 @@
+package apibudget
+
+import "fmt"
+
+// measureStackTouch changes on everything what nobody declared. Of a Secret and a ConfigMap the
+// operator knows only that it changed: a read of each tells that no pod takes what did.
+func (s *harness) measureStackTouch() {
+	const (
+		metadataPatch = `{"metadata":{"labels":{"example.com/touched":"yes"},"annotations":{"example.com/touched":"yes"}}}`
+		labelPatch    = `{"metadata":{"labels":{"example.com/touched":"yes"}}}`
+	)
+	objectsByKind := s.stackObjects()
+	s.table.add(s.idleRow(fmt.Sprintf("foreign label and annotation on %d stacks, their children and revisions", *stacks), func() {
+		s.patchAll(metadataPatch, objectsByKind...)
+	}))
+	names := s.stackNames()
+	got, key := splitHashKeyRequests(operatorRequests(s.recordRequests(func() {
+		s.patchAll(labelPatch, s.objectsNamed(newSecret, names), s.objectsNamed(newConfigMap, names))
+	})))
+	s.table.add(budgetRow(fmt.Sprintf("foreign label on Secret and ConfigMap of %d stacks, each", *stacks), requestCounts{reads: 2}, got, names, reads))
+	s.table.add(hashKeyRow("for the first Secret after a restart", requestCounts{reads: 1}, key))
+}

@@ -1,0 +1,69 @@
+package bench
+
+import (
+	"math"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestOpenLoopDoesNotWaitForSlowCalls: one that hangs delays nobody, and one that begins late counts from when it
+// was due.
+func TestOpenLoopDoesNotWaitForSlowCalls(t *testing.T) {
+	const n, perSecond = 20, 200
+	start := time.Now()
+	release := make(chan struct{})
+	var mu sync.Mutex
+	due := map[int]time.Duration{}
+	openLoop(t.Context(), perSecond, n, func(i int, at time.Time) {
+		mu.Lock()
+		due[i] = at.Sub(start)
+		all := len(due) == n
+		mu.Unlock()
+		if all {
+			close(release)
+		}
+		select {
+		case <-release: // all have come although the first has not ended
+		case <-time.After(time.Minute):
+			t.Errorf("number %d waits: not all have come", i)
+		}
+	})
+	for i := range n {
+		if want := due[0] + time.Duration(i)*time.Second/perSecond; due[i] != want {
+			t.Errorf("number %d was due after %s, want %s", i, due[i], want)
+		}
+	}
+}
+
+func TestLatencyPercentiles(t *testing.T) {
+	var l latencies
+	if !math.IsNaN(l.percentile(0.99)) {
+		t.Error("of nothing there is no latency")
+	}
+	for i := 200; i > 0; i-- {
+		l = append(l, time.Duration(i)*time.Millisecond)
+	}
+	for share, want := range map[float64]float64{0: 1, 0.50: 100, 0.99: 198, 1: 200} {
+		if got := l.percentile(share); got != want {
+			t.Errorf("at %g: %g ms, want %g", share, got, want)
+		}
+	}
+}
+
+// TestStopwatchCountsOnceFromDueTime: something counts once, from when it was due, and only if it was begun.
+func TestStopwatchCountsOnceFromDueTime(t *testing.T) {
+	w := newStopwatch()
+	w.start("a", time.Now().Add(-time.Hour))
+	w.start("b", time.Now())
+	w.stop("a")
+	w.stop("a")
+	w.stop("never begun")
+	w.drop("b")
+	if took := w.drain(); len(took) != 1 || took[0] < time.Hour {
+		t.Errorf("took %v, want one of an hour", took)
+	}
+	if len(w.drain()) != 0 || len(w.pending) != 0 {
+		t.Error("something is left")
+	}
+}

@@ -1,0 +1,51 @@
+package bench
+
+import (
+	"testing"
+	"time"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/test/bench/results"
+)
+
+// scenarioSize is how much of everything there is.
+type scenarioSize struct {
+	burst        int           // AppServices that tell how many per second are too many
+	loadDuration time.Duration // of an open loop
+	pairs        int           // of open loops, ours and a bare one
+
+	churnApps     int           // that are there before the churn
+	churnStepTime time.Duration // at each rate
+	churnFactor   float64       // from one rate to the next
+
+	driftApps    int
+	driftAudited int // drifts of each kind whose requests are counted
+
+	rollouts int
+	stacks   int
+}
+
+var (
+	fullScenarioSize = scenarioSize{
+		burst: 500, loadDuration: time.Minute, pairs: 3, churnApps: 900, churnStepTime: 20 * time.Second, churnFactor: 1.25,
+		driftApps: 1000, driftAudited: 20, rollouts: 200, stacks: 1000,
+	}
+	smallScenarioSize = scenarioSize{
+		burst: 100, loadDuration: 5 * time.Second, pairs: 1, churnApps: 60, churnStepTime: 3 * time.Second, churnFactor: 2,
+		driftApps: 40, driftAudited: 5, rollouts: 10, stacks: 50,
+	}
+)
+
+// operatorScenarios are what happens to applications while they live: arrivals, edits, drift,
+// ordered rollouts, removals, and neighbours that always fail. Each has a fresh control plane.
+var operatorScenarios = []struct {
+	row  string
+	run  func(*testing.T, scenarioSize) []results.Figure
+	slow bool // takes too long for a look in between, however few applications there are
+}{
+	{"P3", measureReadyLatency, false}, {"P4", measureChurn, false}, {"P9", measureDrift, false}, {"P10", measureRollout, false}, {"P11", measurePruning, false},
+	{"P13", measurePoison, true}, {"P14", measureWriteCost, true},
+}
+
+// noCallback is who has to be told of an AppService when the operator finds it by itself.
+func noCallback(*appsapi.AppService) {}

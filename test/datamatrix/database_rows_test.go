@@ -1,0 +1,74 @@
+package datamatrix
+
+import (
+	"fmt"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/mariadb"
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
+	"github.com/holdfast-dev/holdfast/internal/testutil/sqlsim"
+	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
+)
+
+func (p *stackDriver) databaseSpec() appsapi.Component {
+	db := &appsapi.DatabaseComponent{Version: "11.8", Storage: appsapi.DatabaseStorage{
+		ClassName: &p.class, Size: *resource.NewQuantity(p.size<<20, resource.BinarySI),
+	}}
+	if p.restarts > 0 {
+		db.Update.RestartedAt = fmt.Sprint(p.restarts)
+	}
+	return appsapi.Component{Name: p.name, RenamedFrom: p.renamedFrom, Database: db}
+}
+
+// bindingIn is what those are told who are bound to the database.
+func (p *stackDriver) bindingIn(s watcher.State) *corev1.Secret {
+	set := setIn(s)
+	if set == nil {
+		return nil
+	}
+	return fromUnstructured[corev1.Secret](s.Get(secretResource, p.NS+"/"+set.Name+"-binding"))
+}
+
+// writeRows adds rows, as somebody who is bound.
+func (p *stackDriver) writeRows() {
+	p.Helper()
+	if !p.database || !p.present {
+		return
+	}
+	binding := p.bindingIn(p.watcher.State())
+	p.Expect(binding).NotTo(BeNil(), "nobody is told how to get in")
+	p.databaseVolume().AddRows(string(binding.Data["database"]), 17)
+	p.rows = 17
+}
+
+func (p *stackDriver) databaseVolume() *sqlsim.Volume {
+	p.Helper()
+	set := setIn(p.watcher.State())
+	p.Expect(set).NotTo(BeNil())
+	pod := harness.Find(p.World, &corev1.Pod{ObjectMeta: p.objectMeta(set.Name + "-0")})
+	p.Expect(pod).NotTo(BeNil())
+	volume := p.Databases.Volume(p.Context(), pod)
+	p.Expect(volume).NotTo(BeNil())
+	return volume
+}
+
+// expectSameRows sees that those who are bound find the rows that there were, with the password that they are
+// told. While something is refused there is nothing to be found.
+func (p *stackDriver) expectSameRows() {
+	p.Helper()
+	if !p.database || !p.present || p.lostPassword != "" {
+		return
+	}
+	binding := p.bindingIn(p.watcher.State())
+	p.Expect(binding).NotTo(BeNil(), "nobody is told how to get in")
+	user, schema := string(binding.Data["username"]), string(binding.Data["database"])
+	volume := p.databaseVolume()
+	p.Expect(volume.Rows(schema)).To(Equal(p.rows), "rows of %s", schema)
+	p.Expect(volume.Hashes(user)).To(Equal([]string{mariadb.Hash(string(binding.Data["password"]))}), "the password of %s", user)
+	stored := harness.Find(p.World, &corev1.Secret{ObjectMeta: p.objectMeta(setIn(p.watcher.State()).Name + "-auth")})
+	p.Expect(volume.Hashes("root")).To(Equal([]string{mariadb.Hash(string(stored.Data["root-password"]))}), "the password of root")
+}

@@ -1,0 +1,177 @@
+// Package misuse_test holds what people get wrong against what they are told: each wrong or
+// unsatisfiable spec is refused at admission in words that help, or becomes a condition
+// that names the field or the object within seconds; nothing is tried in a hot loop, and
+// the good spec heals it.
+//
+// Safety rule: a case says which words it expects. A message that changes is read by
+// somebody before it passes again.
+package invalidspecs_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil"
+	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
+	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
+	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
+	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
+)
+
+// parallelism is how many cases run at a time: they mostly wait.
+const parallelism = "20"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("misuse needs an API server: make test-api runs it")
+		return
+	}
+	if err := flag.Set("test.parallel", parallelism); err != nil {
+		panic(err)
+	}
+	ctrl.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
+
+// TestInvalidSpecsAreReported plays every case that is refused at admission, and of the others one of each
+// class; with HOLDFAST_LONG all of them.
+func TestInvalidSpecsAreReported(t *testing.T) {
+	started := time.Now()
+	s := newHarness(t)
+	var results rows
+	t.Run("cases", func(t *testing.T) {
+		t.Run("admission", func(t *testing.T) {
+			t.Parallel()
+			runRejected(t, s, &results)
+		})
+		for _, name := range selectedCases() {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				runAccepted(t, s, name, cases[name], &results)
+			})
+		}
+	})
+	s.ExpectNoForbiddenRequests(t)
+	took := time.Since(started)
+	results.sortAndLog(t, took)
+	if dir := os.Getenv("HOLDFAST_MISUSE_OUT"); dir != "" {
+		results.writeReport(t, dir, took)
+	}
+}
+
+// selectedCases are the names of the cases that pass admission and are to be played.
+func selectedCases() []string {
+	var names []string
+	classes := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		c := cases[name]
+		if c.rejectedAtAdmission() || os.Getenv("HOLDFAST_LONG") == "" && classes[c.class] {
+			continue
+		}
+		classes[c.class] = true
+		names = append(names, name)
+	}
+	return names
+}
+
+// newHarness has a real scheduler: what it says about a pod that fits nowhere is part of
+// what is tested.
+func newHarness(t *testing.T) *harness.Harness {
+	t.Helper()
+	plane := testutil.ControlPlane(t, controlplane.Options{Audit: true, Scheduler: true})
+	operator.Install(t, plane)
+	if _, err := podsim.Start(t.Context(), plane.Config, podsim.WithoutScheduling(), podsim.WithBehavior(podBehavior)); err != nil {
+		t.Fatal(err)
+	}
+	log, err := audit.Open(plane.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &harness.Harness{Plane: plane, AuditLog: log, Operator: operator.Start(t, plane, operator.Options{})}
+}
+
+// behaviors are what becomes of pods, by the tag of their image.
+var behaviors = map[string]podsim.Behavior{
+	"missing":     podsim.ImageNotFound(),
+	"denied":      podsim.ImageDenied(),
+	"unreachable": podsim.RegistryUnreachable(),
+	"crash":       podsim.CrashLoop(3).After(200*time.Millisecond).WithRestarts(1000, 700*time.Millisecond),
+	"oom":         podsim.OOMKilled().After(200*time.Millisecond).WithRestarts(1000, 700*time.Millisecond),
+	"never":       podsim.NeverReady(),
+	"fail":        podsim.Failed(3),
+}
+
+// missingPrefix is how the names of objects and keys begin that do not exist.
+const missingPrefix = "no-such-"
+
+// podBehavior does what a kubelet does with a pod: it looks at what the pod refers to first.
+func podBehavior(pod *corev1.Pod) podsim.Behavior {
+	for i := range pod.Spec.Volumes {
+		if refersToMissing(&pod.Spec.Volumes[i]) {
+			return podsim.Hang()
+		}
+	}
+	for i := range pod.Spec.Containers {
+		if message := unresolvedEnv(pod, &pod.Spec.Containers[i]); message != "" {
+			return podsim.ConfigMissing("").WithMessage(message)
+		}
+	}
+	return harness.BehaviorByTag(behaviors)(pod)
+}
+
+// refersToMissing says whether a volume shows what does not exist.
+func refersToMissing(v *corev1.Volume) bool {
+	var items []corev1.KeyToPath
+	var name string
+	switch {
+	case v.Secret != nil:
+		name, items = v.Secret.SecretName, v.Secret.Items
+	case v.ConfigMap != nil:
+		name, items = v.ConfigMap.Name, v.ConfigMap.Items
+	}
+	return strings.HasPrefix(name, missingPrefix) ||
+		slices.ContainsFunc(items, func(k corev1.KeyToPath) bool { return strings.HasPrefix(k.Key, missingPrefix) })
+}
+
+// unresolvedEnv is what a kubelet says about an environment that cannot be made.
+func unresolvedEnv(pod *corev1.Pod, c *corev1.Container) string {
+	for _, e := range c.EnvFrom {
+		if r := e.ConfigMapRef; r != nil && strings.HasPrefix(r.Name, missingPrefix) {
+			return fmt.Sprintf("configmap %q not found", r.Name)
+		}
+		if r := e.SecretRef; r != nil && strings.HasPrefix(r.Name, missingPrefix) {
+			return fmt.Sprintf("secret %q not found", r.Name)
+		}
+	}
+	for _, e := range c.Env {
+		if e.ValueFrom == nil {
+			continue
+		}
+		kind, name, key := "", "", ""
+		if r := e.ValueFrom.ConfigMapKeyRef; r != nil {
+			kind, name, key = "ConfigMap", r.Name, r.Key
+		}
+		if r := e.ValueFrom.SecretKeyRef; r != nil {
+			kind, name, key = "Secret", r.Name, r.Key
+		}
+		if strings.HasPrefix(name, missingPrefix) {
+			return fmt.Sprintf("%s %q not found", strings.ToLower(kind), name)
+		}
+		if strings.HasPrefix(key, missingPrefix) {
+			return fmt.Sprintf("couldn't find key %s in %s %s/%s", key, kind, pod.Namespace, name)
+		}
+	}
+	return ""
+}
