@@ -105,7 +105,7 @@ func (w *world) objectMeta(name string) metav1.ObjectMeta {
 }
 
 // inNewNamespace is another namespace of the same test.
-func (w *world) inNewNamespace() *world { return &world{w.Harness.NewWorld(w.T)} }
+func (w *world) inNewNamespace() *world { return &world{w.NewWorld(w.T)} }
 
 // forSubtest is the same world for a part of the test.
 func (w *world) forSubtest(t *testing.T) *world { return &world{w.ForTest(t)} }
