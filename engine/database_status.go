@@ -236,7 +236,7 @@ func probeHealth(c desired.Component, probe probeState, lagging string) health.R
 	case errors.As(probe.err, &refused):
 		return health.Result{Status: health.Degraded, Reason: refused.Reason, Message: refused.Message}
 	case probe.err == nil && probe.state.ConnectionsExhausted:
-		return health.Result{Status: health.Degraded, Reason: appsapi.ReasonDatabaseFull, Message: fmt.Sprintf(
+		return health.Result{Status: health.Degraded, Reason: appsapi.ReasonDatabaseConnectionsExhausted, Message: fmt.Sprintf(
 			"Database %s has no connection left for its applications: close some, or raise max_connections in config", c.Workload.Name)}
 	case probe.err == nil && probe.state.AccountLimited:
 		return connectionLimitHealth(c)
@@ -249,21 +249,21 @@ func probeHealth(c desired.Component, probe probeState, lagging string) health.R
 	name := fmt.Sprintf("Database %s", c.Workload.Name)
 	switch database.ErrorKindOf(probe.err) {
 	case session.TooManyConnections:
-		return health.Result{Status: health.Degraded, Reason: appsapi.ReasonDatabaseFull, Message: name + " has no connection left, also none of those that are kept for the operator: " +
+		return health.Result{Status: health.Degraded, Reason: appsapi.ReasonDatabaseConnectionsExhausted, Message: name + " has no connection left, also none of those that are kept for the operator: " +
 			"close some, or raise max_connections in config"}
 	case session.UserConnectionLimit:
 		return connectionLimitHealth(c)
 	case session.Unreachable:
-		return health.Result{Status: health.Degraded, Reason: appsapi.ReasonDatabaseSilent, Message: name + " accepts connections and does not answer: look at its log, and whether a network policy lets the operator in"}
+		return health.Result{Status: health.Degraded, Reason: appsapi.ReasonDatabaseUnresponsive, Message: name + " accepts connections and does not answer: look at its log, and whether a network policy lets the operator in"}
 	case session.AccessDenied, session.StatementRejected:
-		return health.Result{Status: health.Degraded, Reason: appsapi.ReasonDatabaseRefuses, Message: fmt.Sprintf("%s refuses what the operator has to do: %v", name, probe.err)}
+		return health.Result{Status: health.Degraded, Reason: appsapi.ReasonDatabaseAccessDenied, Message: fmt.Sprintf("%s refuses what the operator has to do: %v", name, probe.err)}
 	}
 	return health.Result{Status: health.Progressing, Reason: appsapi.ReasonProgressing, Message: fmt.Sprintf("%s is asked again: %v", name, probe.err)}
 }
 
 // connectionLimitHealth says that the account of a database has no connection left, where others have.
 func connectionLimitHealth(c desired.Component) health.Result {
-	return health.Result{Status: health.Degraded, Reason: appsapi.ReasonDatabaseFull, Message: fmt.Sprintf(
+	return health.Result{Status: health.Degraded, Reason: appsapi.ReasonDatabaseConnectionsExhausted, Message: fmt.Sprintf(
 		"Account %s of database %s has as many connections as it may have: close some, or raise max_user_connections in config", c.Database.Database, c.Workload.Name)}
 }
 

@@ -67,8 +67,8 @@ func TestStartedImage(t *testing.T) {
 func TestProbeHealth(t *testing.T) {
 	c := desired.Component{Workload: desired.ID{Name: "shop-db"}, Database: &desired.Database{DatabaseComponent: appsapi.DatabaseComponent{Database: "shop"}}}
 	for want, probe := range map[string]probeState{
-		`DatabaseFull: Account shop of database shop-db has as many connections as it may have`: {state: database.State{AccountLimited: true}},
-		`DatabaseFull: Database shop-db has no connection left`:                                 {state: database.State{ConnectionsExhausted: true, AccountLimited: true}},
+		`DatabaseConnectionsExhausted: Account shop of database shop-db has as many connections as it may have`: {state: database.State{AccountLimited: true}},
+		`DatabaseConnectionsExhausted: Database shop-db has no connection left`:                                 {state: database.State{ConnectionsExhausted: true, AccountLimited: true}},
 		`Rotating: Passwords of database shop-db are being replaced`:                            {state: database.State{Rotating: true}},
 	} {
 		v := probeHealth(c, probe, `component "web"`)

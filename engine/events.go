@@ -66,7 +66,7 @@ func passwordInSpecEvent(component, secret, key string) eventRecord {
 }
 
 func contentionEvent(namespace string, id desired.ID) eventRecord {
-	return eventRecord{corev1.EventTypeWarning, "RepairThrottled", "Repair", contentionMessage(namespace, id), ""}
+	return eventRecord{corev1.EventTypeWarning, "DriftContention", "Repair", contentionMessage(namespace, id), ""}
 }
 
 // contentionMessage is said in an event when it begins, and in the status while it lasts.

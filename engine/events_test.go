@@ -49,7 +49,7 @@ func TestBuildEvents(t *testing.T) {
 		"suspended":                 {result{}, ready, readyStatus("True", "Suspended", "asleep"), nil},
 		"unseen":                    {result{}, ready, readyStatus("Unknown", "InternalError", "no view"), nil},
 		"a fight": {result{newlyContended: []desired.ID{deploymentID}}, ready, ready, []string{
-			"Warning RepairThrottled Repair: Somebody keeps changing Deployment shop/web; it is repaired at most once a second. " +
+			"Warning DriftContention Repair: Somebody keeps changing Deployment shop/web; it is repaired at most once a second. " +
 				"Find out who: kubectl get deployment web -n shop --show-managed-fields -o yaml"}},
 	}
 	for name, tc := range cases {

@@ -42,7 +42,7 @@ func summarizeReady(states []componentState, res *result) conditionSummary {
 }
 
 // terminalReasons are the reasons of what does not mend itself.
-var terminalReasons = []string{appsapi.ReasonRolloutTimedOut, appsapi.ReasonDataConflict, appsapi.ReasonCredentialsLost, appsapi.ReasonStorageRefused}
+var terminalReasons = []string{appsapi.ReasonRolloutTimedOut, appsapi.ReasonDataConflict, appsapi.ReasonCredentialsLost, appsapi.ReasonStorageChangeRejected}
 
 // healthRefiningCauses are the causes that only say more of what the verdict on a child says, whose
 // reason people wait for.
@@ -193,9 +193,9 @@ func childFailureSummary(namespace string, id desired.ID, err error) (s conditio
 	var resizeErr resizeRejectedError
 	switch {
 	case errors.As(err, &resizeErr):
-		s.reason = appsapi.ReasonStorageRefused
+		s.reason = appsapi.ReasonStorageChangeRejected
 	case isMissingSource(err):
-		s.reason = appsapi.ReasonCredentialsMissing
+		s.reason = appsapi.ReasonCredentialSourceMissing
 	case isLostCredential(err):
 		s.reason = appsapi.ReasonCredentialsLost
 	}

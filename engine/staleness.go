@@ -79,7 +79,7 @@ func (r *reconciler[T]) hasPendingWrites(owner desired.Owner, o *observed) bool 
 				continue
 			}
 			config, err := child.RenderReadOnly(live)
-			if err != nil || config.Hash() != live.GetAnnotations()[appsapi.AnnotationApplied] {
+			if err != nil || config.Hash() != live.GetAnnotations()[appsapi.AnnotationAppliedHash] {
 				return true
 			}
 		}

@@ -150,7 +150,7 @@ func isStackTransition(before, after *appsapi.StackStatus) bool {
 		return true
 	}
 	return !slices.EqualFunc(before.Components, after.Components, func(a, b appsapi.ComponentStatus) bool {
-		a.Ready, a.Wanted = b.Ready, b.Wanted
+		a.Ready, a.Desired = b.Ready, b.Desired
 		return a == b
 	})
 }

@@ -55,7 +55,7 @@ func markApplied(c desired.Component, seen rollout.Observed) rollout.Observed {
 		if err != nil {
 			panic(err)
 		}
-		seen[child.ID].SetAnnotations(map[string]string{"apps.holdfast.dev/applied": config.Hash()})
+		seen[child.ID].SetAnnotations(map[string]string{"apps.holdfast.dev/applied-hash": config.Hash()})
 	}
 	return seen
 }

@@ -167,7 +167,7 @@ func fillStackStatus(s *appsapi.StackStatus, components []ComponentStatus, h his
 		}
 		s.Components = append(s.Components, appsapi.ComponentStatus{
 			Name: c.Name, Type: c.Type, ResourceName: c.ResourceName, Health: c.Health,
-			Reason: c.Reason, Message: conditions.Trim(c.Message), Ready: c.Ready, Wanted: c.Desired,
+			Reason: c.Reason, Message: conditions.Trim(c.Message), Ready: c.Ready, Desired: c.Desired,
 		})
 	}
 	s.ComponentsReady = fmt.Sprintf("%d/%d", healthy, len(components))
@@ -222,7 +222,7 @@ func retainedStatus(o *observed) []appsapi.Retained {
 	for _, k := range o.unusedRetained {
 		if k.GetDeletionTimestamp() == nil && len(out) < maxRetained {
 			kind := strings.ToLower(k.Kind.Kind)
-			out = append(out, appsapi.Retained{Kind: k.Kind.Kind, Name: k.Name, Component: k.Component(), Remove: fmt.Sprintf(
+			out = append(out, appsapi.Retained{Kind: k.Kind.Kind, Name: k.Name, Component: k.Component(), RemoveCommand: fmt.Sprintf(
 				"kubectl annotate %s %s -n %s %s=true && kubectl delete %s %s -n %s",
 				kind, k.Name, k.GetNamespace(), appsapi.AnnotationConfirmDelete, kind, k.Name, k.GetNamespace())})
 		}

@@ -201,8 +201,8 @@ type ComponentStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Ready int32 `json:"ready"`
 
-	// wanted is how many pods there should be.
+	// desired is how many pods there should be.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	Wanted int32 `json:"wanted"`
+	Desired int32 `json:"desired"`
 }

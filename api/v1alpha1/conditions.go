@@ -40,29 +40,29 @@ const (
 	ReasonDataConflict = "DataConflict"
 	// ReasonCredentialsLost is set when there is data and the password to it is gone.
 	ReasonCredentialsLost = "CredentialsLost"
-	// ReasonCredentialsMissing is set when credentials are to be copied from what is not there.
-	ReasonCredentialsMissing = "CredentialsMissing"
+	// ReasonCredentialSourceMissing is set when credentials are to be copied from what is not there.
+	ReasonCredentialSourceMissing = "CredentialSourceMissing"
 	// ReasonCredentialsMismatch is set when no stored password opens a database.
 	ReasonCredentialsMismatch = "CredentialsMismatch"
 	// ReasonRotating is set while passwords of a database are being replaced.
 	ReasonRotating = "Rotating"
 	// ReasonDatabaseStarting is set while the server of a database runs and lets nobody in yet.
 	ReasonDatabaseStarting = "DatabaseStarting"
-	// ReasonDatabaseFull is set when a database has no connection left.
-	ReasonDatabaseFull = "DatabaseFull"
-	// ReasonDatabaseSilent is set when a database runs and does not answer.
-	ReasonDatabaseSilent = "DatabaseSilent"
-	// ReasonDatabaseRefuses is set when a database does not let the operator do its work.
-	ReasonDatabaseRefuses = "DatabaseRefuses"
+	// ReasonDatabaseConnectionsExhausted is set when a database has no connection left.
+	ReasonDatabaseConnectionsExhausted = "DatabaseConnectionsExhausted"
+	// ReasonDatabaseUnresponsive is set when a database runs and does not answer.
+	ReasonDatabaseUnresponsive = "DatabaseUnresponsive"
+	// ReasonDatabaseAccessDenied is set when a database does not let the operator do its work.
+	ReasonDatabaseAccessDenied = "DatabaseAccessDenied"
 	// ReasonVersionMismatch is set when a database is not run by the version that the spec says.
 	ReasonVersionMismatch = "VersionMismatch"
 	// ReasonBindingConflict is set when the name of a binding is somebody else's.
 	ReasonBindingConflict = "BindingConflict"
 	// ReasonStorageResizing is set while volumes grow.
 	ReasonStorageResizing = "StorageResizing"
-	// ReasonStorageRefused is set when volumes cannot become what the spec asks for; what
+	// ReasonStorageChangeRejected is set when volumes cannot become what the spec asks for; what
 	// runs is not touched.
-	ReasonStorageRefused = "StorageRefused"
+	ReasonStorageChangeRejected = "StorageChangeRejected"
 	// ReasonSuspended is set while spec.suspend keeps the operator from writing.
 	ReasonSuspended = "Suspended"
 	// ReasonInternalError is set when something could not be read, so that nothing is known.

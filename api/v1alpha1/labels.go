@@ -33,13 +33,13 @@ const (
 
 // Annotations.
 const (
-	// AnnotationApplied is the hash of the apply configuration that made the child what it
+	// AnnotationAppliedHash is the hash of the apply configuration that made the child what it
 	// is. An equal hash and equal fields mean that there is nothing to write.
-	AnnotationApplied = "apps.holdfast.dev/applied"
+	AnnotationAppliedHash = "apps.holdfast.dev/applied-hash"
 
-	// AnnotationConfig, on a pod template, is the hash of the configuration the pods
+	// AnnotationConfigHash, on a pod template, is the hash of the configuration the pods
 	// consume: when it changes, they are replaced.
-	AnnotationConfig = "apps.holdfast.dev/config"
+	AnnotationConfigHash = "apps.holdfast.dev/config-hash"
 
 	// AnnotationRestartedAt, on a pod template, repeats spec.update.restartedAt.
 	AnnotationRestartedAt = "apps.holdfast.dev/restarted-at"
@@ -48,20 +48,20 @@ const (
 	// depend on. Pruning and deletion keep their order by it, not by the spec.
 	AnnotationDependsOn = "apps.holdfast.dev/depends-on"
 
-	// AnnotationDependedOn, on a workload, names components that pods on their way out may
+	// AnnotationPreviousDependsOn, on a workload, names components that pods on their way out may
 	// still need.
-	AnnotationDependedOn = "apps.holdfast.dev/depended-on"
+	AnnotationPreviousDependsOn = "apps.holdfast.dev/previous-depends-on"
 
-	// AnnotationRefs, on a workload, is uid, resourceVersion and hash of each ConfigMap and
+	// AnnotationConfigRefs, on a workload, is uid, resourceVersion and hash of each ConfigMap and
 	// Secret whose content went into the hash of its pod template.
-	AnnotationRefs = "apps.holdfast.dev/refs"
+	AnnotationConfigRefs = "apps.holdfast.dev/config-refs"
 
 	// AnnotationJobSpec, on a Job, is the hash of the job's own spec; on a revision those
 	// of all its jobs, which are kept for as long as the revision is.
 	AnnotationJobSpec = "apps.holdfast.dev/job-spec"
 
-	// AnnotationHealthy, on a revision, is "true" once everything was ready with it.
-	AnnotationHealthy = "apps.holdfast.dev/healthy"
+	// AnnotationRevisionHealthy, on a revision, is "true" once everything was ready with it.
+	AnnotationRevisionHealthy = "apps.holdfast.dev/revision-healthy"
 
 	// AnnotationAdopt, set to "true" on an object by its owner, lets Holdfast take it over.
 	AnnotationAdopt = "apps.holdfast.dev/adopt"
@@ -84,8 +84,8 @@ const (
 	AnnotationRotationRequested = "apps.holdfast.dev/rotation-requested"
 	AnnotationRotatedAt         = "apps.holdfast.dev/rotated-at"
 
-	// AnnotationKeys, on credentials, names the keys that we have made sure of.
-	AnnotationKeys = "apps.holdfast.dev/keys"
+	// AnnotationCredentialKeys, on credentials, names the keys that we have made sure of.
+	AnnotationCredentialKeys = "apps.holdfast.dev/credential-keys"
 
 	// AnnotationResetCredentials, on the credentials of a database, has the server started
 	// once more with the password of root that is in them: for when nobody knows the one that it

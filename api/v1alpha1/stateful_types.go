@@ -139,8 +139,8 @@ type Retained struct {
 	// +kubebuilder:validation:MaxLength=63
 	Component string `json:"component"`
 
-	// remove is the command that deletes it for good.
+	// removeCommand is the command that deletes it for good.
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
-	Remove string `json:"remove"`
+	RemoveCommand string `json:"removeCommand"`
 }

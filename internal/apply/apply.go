@@ -230,7 +230,7 @@ func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired
 	action := Updated
 	switch {
 	// The annotation outlives us; memory outlives somebody who changes the annotation.
-	case current.GetAnnotations()[appsapi.AnnotationApplied] == config.Hash(), a.childCache.sameFingerprint(k, owner.UID, config, current):
+	case current.GetAnnotations()[appsapi.AnnotationAppliedHash] == config.Hash(), a.childCache.sameFingerprint(k, owner.UID, config, current):
 		action = Repaired
 	case adopting:
 		action = Adopted

@@ -131,7 +131,7 @@ func TestMetadataMatches(t *testing.T) {
 		}},
 		"a label":                    {change: func(o client.Object) { o.GetLabels()["app.kubernetes.io/part-of"] = "theirs" }},
 		"a label removed":            {change: func(o client.Object) { delete(o.GetLabels(), "app.kubernetes.io/part-of") }},
-		"the hash":                   {change: func(o client.Object) { delete(o.GetAnnotations(), "apps.holdfast.dev/applied") }},
+		"the hash":                   {change: func(o client.Object) { delete(o.GetAnnotations(), "apps.holdfast.dev/applied-hash") }},
 		"no owner":                   {change: func(o client.Object) { o.SetOwnerReferences(nil) }},
 		"an owner of another name":   {change: changeOwner(func(r *metav1.OwnerReference) { r.Name = "theirs" })},
 		"an owner of another kind":   {change: changeOwner(func(r *metav1.OwnerReference) { r.Kind = "Theirs" })},

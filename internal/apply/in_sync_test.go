@@ -76,7 +76,7 @@ func TestInSyncConsidersStatus(t *testing.T) {
 	cache := &New(nil, nil, nil, newClock()).childCache
 	child := func(resourceVersion string) *appsv1.Deployment {
 		d := withOwner(deploymentAt("a", resourceVersion, 1))
-		d.Annotations = map[string]string{appsapi.AnnotationDependedOn: "cache"}
+		d.Annotations = map[string]string{appsapi.AnnotationPreviousDependsOn: "cache"}
 		return d
 	}
 	cache.recordMatching(webKey, ownerUID, renderConfig(t, "nginx"), child("100"), divergence{})

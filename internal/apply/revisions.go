@@ -107,7 +107,7 @@ func (a *Applier) SetRevisionJobs(ctx context.Context, owner desired.Owner, revi
 // MarkRevisionHealthy notes on a revision that everything was ready with it.
 func (a *Applier) MarkRevisionHealthy(ctx context.Context, owner desired.Owner, revision *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	return a.patchRevision(ctx, owner, revision, map[string]any{
-		"metadata": map[string]any{"annotations": map[string]string{appsapi.AnnotationHealthy: "true"}},
+		"metadata": map[string]any{"annotations": map[string]string{appsapi.AnnotationRevisionHealthy: "true"}},
 	})
 }
 

@@ -97,7 +97,7 @@ func (a *Applier) fillCredentials(ctx context.Context, owner desired.Owner, c de
 			secret.Data[mariadb.HashKey(credential.Key)] = []byte(mariadb.Hash(string(secret.Data[credential.Key])))
 		}
 	}
-	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, appsapi.AnnotationKeys, c.Data.RequiredKeys())
+	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, appsapi.AnnotationCredentialKeys, c.Data.RequiredKeys())
 	if c.Database != nil && c.Database.Rotation.RequestedAt != "" && secret.UID == "" {
 		// Passwords that are being made need not be replaced at once.
 		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, appsapi.AnnotationRotationRequested, c.Database.Rotation.RequestedAt)
@@ -114,7 +114,7 @@ func isUnrecoverable(c desired.Component, credential appsapi.Credential, secret 
 	if c.Database != nil {
 		return credential.Key == mariadb.KeyRootPassword
 	}
-	return slices.Contains(strings.Split(secret.Annotations[appsapi.AnnotationKeys], ","), credential.Key)
+	return slices.Contains(strings.Split(secret.Annotations[appsapi.AnnotationCredentialKeys], ","), credential.Key)
 }
 
 // credentialValue is what the spec says, a copy of what it names, or a new one.

@@ -66,7 +66,7 @@ func (r *Reconciler) declaredPassword(ctx context.Context, d Database, c appsapi
 	}
 	value := string(source.Data[c.SecretRef.Key])
 	if err != nil || value == "" {
-		return "", &ConditionError{Reason: appsapi.ReasonCredentialsMissing, Message: fmt.Sprintf("Secret %s/%s, from which the password is taken, has nothing under the key %q; the password stays what it was. Add it",
+		return "", &ConditionError{Reason: appsapi.ReasonCredentialSourceMissing, Message: fmt.Sprintf("Secret %s/%s, from which the password is taken, has nothing under the key %q; the password stays what it was. Add it",
 			d.Namespace, c.SecretRef.Name, c.SecretRef.Key)}
 	}
 	return value, invalidPasswordError(password.InvalidReason(value), fmt.Sprintf("Secret %s/%s, key %q", d.Namespace, c.SecretRef.Name, c.SecretRef.Key))
@@ -77,5 +77,5 @@ func invalidPasswordError(problem, where string) error {
 	if problem == "" {
 		return nil
 	}
-	return &ConditionError{Reason: appsapi.ReasonCredentialsMissing, Message: fmt.Sprintf("%s has a password with %s; the password stays what it was. Write one without", where, problem)}
+	return &ConditionError{Reason: appsapi.ReasonCredentialSourceMissing, Message: fmt.Sprintf("%s has a password with %s; the password stays what it was. Write one without", where, problem)}
 }

@@ -342,7 +342,7 @@ func lockedOutError(d Database) error {
 
 // loginRejectedError says that an account does not get in with the password that it was just given.
 func loginRejectedError(d Database) error {
-	return &ConditionError{Reason: appsapi.ReasonDatabaseRefuses, Message: fmt.Sprintf(
+	return &ConditionError{Reason: appsapi.ReasonDatabaseAccessDenied, Message: fmt.Sprintf(
 		"The server on %s was given the password of account %s, and does not let it in: it may demand TLS (REQUIRE SSL), be locked, or exist for another host, too, which has no right to the schema. "+
 			"Look, as root: SELECT host, ssl_type FROM mysql.user WHERE user = '%s'", d.Host, d.Schema, d.Schema)}
 }

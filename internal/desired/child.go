@@ -109,7 +109,7 @@ func (c *Config) Fields() (map[string]any, error) {
 // object we looked at, unchanged since, or with resourceVersion "1" alone none at all.
 // It must be the last use of the configuration.
 func (c *Config) Patch(uid types.UID, resourceVersion string) ([]byte, error) {
-	c.meta.WithAnnotations(map[string]string{appsapi.AnnotationApplied: c.Hash()})
+	c.meta.WithAnnotations(map[string]string{appsapi.AnnotationAppliedHash: c.Hash()})
 	c.meta.WithResourceVersion(resourceVersion)
 	if uid != "" {
 		c.meta.WithUID(uid)

@@ -78,7 +78,7 @@ func (d *Data) RequiredKeys() string {
 func (d *Data) SecretComplete() bool {
 	for _, k := range d.Retained {
 		if k.ID == (ID{Kind: KindSecret, Name: d.Secret}) {
-			return k.GetAnnotations()[appsapi.AnnotationKeys] == d.RequiredKeys()
+			return k.GetAnnotations()[appsapi.AnnotationCredentialKeys] == d.RequiredKeys()
 		}
 	}
 	return false

@@ -20,7 +20,7 @@ func dependsOnAnnotation(live metav1.Object) []string {
 }
 
 func dependedOnAnnotation(live metav1.Object) []string {
-	return splitList(live.GetAnnotations()[appsapi.AnnotationDependedOn])
+	return splitList(live.GetAnnotations()[appsapi.AnnotationPreviousDependsOn])
 }
 
 func splitList(list string) []string {
@@ -73,6 +73,6 @@ func formerDependencies(deps []string, live metav1.Object, hasOldPods bool) []st
 // RenderUsesStatus says whether what a child should be depends on its status: edges that are no more
 // stay on it until its last old pod is gone.
 func RenderUsesStatus(live metav1.Object) bool {
-	_, ok := live.GetAnnotations()[appsapi.AnnotationDependedOn]
+	_, ok := live.GetAnnotations()[appsapi.AnnotationPreviousDependsOn]
 	return ok
 }

@@ -70,7 +70,7 @@ func renderDeployment(rc renderContext, c appsapi.Component, name string, live *
 		d.WithAnnotations(map[string]string{appsapi.AnnotationContainer: main})
 	}
 	annotateList(d.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, deps)
-	annotateList(d.ObjectMetaApplyConfiguration, appsapi.AnnotationDependedOn, formerDependencies(deps, metaOrNil(live), live != nil && hasOldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)))
+	annotateList(d.ObjectMetaApplyConfiguration, appsapi.AnnotationPreviousDependsOn, formerDependencies(deps, metaOrNil(live), live != nil && hasOldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)))
 	if err := annotateRefs(d.ObjectMetaApplyConfiguration, refs); err != nil {
 		return nil, err
 	}

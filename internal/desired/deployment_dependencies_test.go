@@ -24,13 +24,13 @@ func TestDependsOnDriftIsReverted(t *testing.T) {
 		live := &appsv1.Deployment{}
 		live.Spec.Selector = &metav1.LabelSelector{MatchLabels: podSelector(WorkloadID(KindDeployment.Kind, child.Name))}
 		live.Annotations = maps.Clone(made.Annotations())
-		live.Annotations[appsapi.AnnotationApplied] = made.Hash()
+		live.Annotations[appsapi.AnnotationAppliedHash] = made.Hash()
 		live.Annotations[appsapi.AnnotationDependsOn] = theirs
 		now, err := child.Render(live)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if now.Hash() != made.Hash() || now.Annotations()[appsapi.AnnotationDependsOn] != "db" || now.Annotations()[appsapi.AnnotationDependedOn] != "" {
+		if now.Hash() != made.Hash() || now.Annotations()[appsapi.AnnotationDependsOn] != "db" || now.Annotations()[appsapi.AnnotationPreviousDependsOn] != "" {
 			t.Errorf("%q: got %v", theirs, now.Annotations())
 		}
 		if live.Annotations[appsapi.AnnotationDependsOn] != theirs {

@@ -231,7 +231,7 @@ func TestConfigPatch(t *testing.T) {
 	if diff := cmp.Diff(labels, sent.Labels); diff != "" {
 		t.Error(diff)
 	}
-	annotations["apps.holdfast.dev/applied"] = config.Hash()
+	annotations["apps.holdfast.dev/applied-hash"] = config.Hash()
 	if diff := cmp.Diff(annotations, sent.Annotations); diff != "" {
 		t.Error(diff)
 	}

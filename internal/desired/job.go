@@ -134,7 +134,7 @@ func jobTemplate(rc renderContext, workload string, c appsapi.Component) (*corev
 	if err != nil {
 		return nil, err
 	}
-	delete(template.Annotations, appsapi.AnnotationConfig) // nothing replaces the pods of a job
+	delete(template.Annotations, appsapi.AnnotationConfigHash) // nothing replaces the pods of a job
 	template.Spec.WithRestartPolicy(corev1.RestartPolicyNever)
 	return template, nil
 }
@@ -158,5 +158,5 @@ func appliedHash(current *batchv1.Job) string {
 	if current == nil {
 		return ""
 	}
-	return current.Annotations[appsapi.AnnotationApplied]
+	return current.Annotations[appsapi.AnnotationAppliedHash]
 }

@@ -41,7 +41,7 @@ func TestJobKeepsItsDependencies(t *testing.T) {
 				t.Fatal(err)
 			}
 			live := &batchv1.Job{}
-			live.Annotations = map[string]string{appsapi.AnnotationApplied: made.Hash()}
+			live.Annotations = map[string]string{appsapi.AnnotationAppliedHash: made.Hash()}
 			for k, v := range made.Annotations() {
 				live.Annotations[k] = v
 			}

@@ -62,7 +62,7 @@ func podTemplate(rc renderContext, component appsapi.Component, workload, name s
 		rc.addCredentialReset(spec, main, component)
 	}
 	spec.WithContainers(main)
-	annotations := map[string]string{appsapi.AnnotationConfig: configHash(refs)}
+	annotations := map[string]string{appsapi.AnnotationConfigHash: configHash(refs)}
 	for k, v := range c.PodAnnotations {
 		annotations[k] = string(v)
 	}

@@ -31,7 +31,7 @@ type podTemplateHold struct {
 // What tells about the pods waits with them. A label that names the version to come would
 // not be true, and cost each component that waits a write of its own.
 var (
-	heldAnnotations = []string{appsapi.AnnotationDependsOn, appsapi.AnnotationRefs}
+	heldAnnotations = []string{appsapi.AnnotationDependsOn, appsapi.AnnotationConfigRefs}
 	heldLabels      = []string{appsapi.LabelVersion}
 )
 
@@ -93,7 +93,7 @@ func (c *Config) ReplacesPods(live metav1.Object) bool {
 
 // appliedPodHash is the part of the hash on a child that is about its pods.
 func appliedPodHash(live metav1.Object) string {
-	_, pods, _ := strings.Cut(live.GetAnnotations()[appsapi.AnnotationApplied], ".")
+	_, pods, _ := strings.Cut(live.GetAnnotations()[appsapi.AnnotationAppliedHash], ".")
 	return pods
 }
 

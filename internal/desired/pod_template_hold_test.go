@@ -51,7 +51,7 @@ func TestHoldPodTemplate(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "shop-web", Namespace: "shop",
 			Labels:      map[string]string{"app.kubernetes.io/version": "1"},
-			Annotations: map[string]string{"apps.holdfast.dev/applied": "old.pods", "apps.holdfast.dev/depends-on": "queue"},
+			Annotations: map[string]string{"apps.holdfast.dev/applied-hash": "old.pods", "apps.holdfast.dev/depends-on": "queue"},
 			ManagedFields: []metav1.ManagedFieldsEntry{{
 				Manager: "holdfast", Operation: "Apply", APIVersion: "apps/v1", FieldsType: "FieldsV1",
 				FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{},"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"app\"}":{".":{},"f:name":{},"f:image":{}}}}}}}`),

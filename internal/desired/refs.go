@@ -156,7 +156,7 @@ func (k keysByObject) refs() []Ref {
 	return refs
 }
 
-// refRecord is one entry of AnnotationRefs.
+// refRecord is one entry of AnnotationConfigRefs.
 type refRecord struct {
 	Ref
 	RefState
@@ -166,7 +166,7 @@ type refRecord struct {
 func RecordedRefs(live metav1.Object) RefStates {
 	var records []refRecord
 	// What somebody else wrote there is as good as nothing.
-	_ = json.Unmarshal([]byte(live.GetAnnotations()[appsapi.AnnotationRefs]), &records)
+	_ = json.Unmarshal([]byte(live.GetAnnotations()[appsapi.AnnotationConfigRefs]), &records)
 	out := RefStates{}
 	for _, r := range records {
 		out[r.Ref] = r.RefState
@@ -206,7 +206,7 @@ func annotateRefs(meta *metav1ac.ObjectMetaApplyConfiguration, records []refReco
 	if err != nil {
 		return fmt.Errorf("encode references of %s: %w", *meta.Name, err)
 	}
-	meta.WithAnnotations(map[string]string{appsapi.AnnotationRefs: string(content)})
+	meta.WithAnnotations(map[string]string{appsapi.AnnotationConfigRefs: string(content)})
 	return nil
 }
 

@@ -140,7 +140,7 @@ func TestExistingJobTemplateIsUnchanged(t *testing.T) {
 	moved := strings.ReplaceAll(strings.ReplaceAll(stackSpec, "backend", "other"), "dependsOn: [auth]", "dependsOn: [the-api]")
 	again, err := Build(stack, components(t, moved), ClusterState{})[3].Children[0].Render(live)
 	must(err)
-	if again.Hash() != live.Annotations["apps.holdfast.dev/applied"] {
+	if again.Hash() != live.Annotations["apps.holdfast.dev/applied-hash"] {
 		t.Error("another binding is another wish")
 	}
 	if again.ReplacesPods(live) {
@@ -164,7 +164,7 @@ func TestExistingJobTemplateIsUnchanged(t *testing.T) {
 func TestConsumedRefs(t *testing.T) {
 	ref := Ref{Kind: "Secret", Name: "web"}
 	live := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-		"apps.holdfast.dev/refs": `[{"kind":"Secret","name":"web","uid":"uid","resourceVersion":"3","hash":"old"}]`}}}
+		"apps.holdfast.dev/config-refs": `[{"kind":"Secret","name":"web","uid":"uid","resourceVersion":"3","hash":"old"}]`}}}
 	cases := map[string]struct {
 		known RefStates
 		live  metav1.Object
@@ -175,7 +175,7 @@ func TestConsumedRefs(t *testing.T) {
 		"changed":                   {RefStates{ref: refState("new")}, live, []refRecord{{ref, refState("new")}}},
 		"written without a change":  {RefStates{ref: refState("old")}, live, []refRecord{{ref, RefState{"uid", "3", "old"}}}},
 		"gone":                      {nil, live, []refRecord{{ref, RefState{"uid", "3", "old"}}}},
-		"nonsense in an annotation": {nil, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"apps.holdfast.dev/refs": "{"}}}, nil},
+		"nonsense in an annotation": {nil, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"apps.holdfast.dev/config-refs": "{"}}}, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestFormerDependencies(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			live := &appsv1.Deployment{Status: tc.status, ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-				"apps.holdfast.dev/depends-on": tc.dependsOn, "apps.holdfast.dev/depended-on": tc.dependedOn}}}
+				"apps.holdfast.dev/depends-on": tc.dependsOn, "apps.holdfast.dev/previous-depends-on": tc.dependedOn}}}
 			if got := formerDependencies(tc.deps, live, hasOldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)); !slices.Equal(got, tc.want) {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}

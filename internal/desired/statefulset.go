@@ -104,7 +104,7 @@ func renderStatefulSet(rc renderContext, c appsapi.Component, name string, live 
 		WithOwnerReferences(ownerReference(rc.Owner)).
 		WithSpec(spec)
 	annotateList(set.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, deps)
-	annotateList(set.ObjectMetaApplyConfiguration, appsapi.AnnotationDependedOn, formerDependencies(deps, metaOrNil(live), live != nil && hasOldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)))
+	annotateList(set.ObjectMetaApplyConfiguration, appsapi.AnnotationPreviousDependsOn, formerDependencies(deps, metaOrNil(live), live != nil && hasOldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)))
 	if err := annotateRefs(set.ObjectMetaApplyConfiguration, refs); err != nil {
 		return nil, err
 	}

@@ -252,7 +252,7 @@ func (p RollbackPlanner) componentsWithRejectedStorage() []string {
 	}
 	var out []string
 	for _, c := range status.StackStatus().Components {
-		if c.Reason == appsapi.ReasonStorageRefused {
+		if c.Reason == appsapi.ReasonStorageChangeRejected {
 			out = append(out, c.Name)
 		}
 	}

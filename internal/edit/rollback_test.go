@@ -120,7 +120,7 @@ func TestRollbackSpec(t *testing.T) {
 			app := &appsapi.AppStack{}
 			app.Status.Retained = []appsapi.Retained{{Kind: "PersistentVolumeClaim", Name: "data-shop-db-0", Component: "db"}}
 			for _, c := range tc.rejectedStorage {
-				app.Status.Components = append(app.Status.Components, appsapi.ComponentStatus{Name: c, Reason: "StorageRefused"})
+				app.Status.Components = append(app.Status.Components, appsapi.ComponentStatus{Name: c, Reason: "StorageChangeRejected"})
 			}
 			b := newPlanner(t, app, tc.now, tc.earlier...)
 			if tc.unhealthy > 0 {
@@ -164,7 +164,7 @@ func TestRollbackKeepsCloudManagerDatabase(t *testing.T) {
 	if _, err := later.PlanFor(later.Revisions[0]); err == nil || !strings.Contains(err.Error(), `(unknown field "backup")`) {
 		t.Errorf("a field of a later version: got %v", err)
 	}
-	app.Status.Components = []appsapi.ComponentStatus{{Name: "db", Reason: "StorageRefused"}}
+	app.Status.Components = []appsapi.ComponentStatus{{Name: "db", Reason: "StorageChangeRejected"}}
 	if d, err = b.PlanFor(b.Revisions[0]); err != nil {
 		t.Fatal(err)
 	}

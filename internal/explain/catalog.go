@@ -66,10 +66,10 @@ const (
 	ClaimPending         Code = "ClaimPending"
 	StorageClassMissing  Code = "StorageClassMissing"
 	ProvisioningFailed   Code = "ProvisioningFailed"
-	ProvisionerSilent    Code = "ProvisionerSilent"
+	ProvisionerNotResponding    Code = "ProvisionerNotResponding"
 	WaitForFirstConsumer Code = "WaitForFirstConsumer"
 	VolumeLost           Code = "VolumeLost"
-	VolumeUnreachable    Code = "VolumeUnreachable"
+	VolumeNodeAffinityConflict    Code = "VolumeNodeAffinityConflict"
 	AttachFailed         Code = "AttachFailed"
 	MountFailed          Code = "MountFailed"
 	ResizeStuck          Code = "ResizeStuck"
@@ -101,12 +101,12 @@ const (
 	NodeNotReady     Code = "NodeNotReady"
 	NodePressure     Code = "NodePressure"
 	Evicted          Code = "Evicted"
-	AdmissionAtNode  Code = "AdmissionAtNode"
+	NodeAdmissionRejected  Code = "NodeAdmissionRejected"
 	Disrupted        Code = "Disrupted"
 	SandboxFailed    Code = "SandboxFailed"
 	StuckTerminating Code = "StuckTerminating"
 	JobFailed        Code = "JobFailed"
-	AutoscalerBlind  Code = "AutoscalerBlind"
+	AutoscalerMetricsMissing  Code = "AutoscalerMetricsMissing"
 
 	DependencyWait  Code = "DependencyWait"
 	FieldConflict   Code = "FieldConflict"
@@ -154,10 +154,10 @@ var Catalog = []CodeInfo{
 	{ClaimPending, Error, rankVolume, "A volume claim has no volume yet, and nothing says why.", "phase of the claim"},
 	{StorageClassMissing, Error, rankVolume, "A volume claim asks for a StorageClass that does not exist, or for the default one and there is none.", "the claim and the StorageClasses, or events of the claim"},
 	{ProvisioningFailed, Error, rankVolume, "The provisioner of a StorageClass fails to make a volume.", "events of the claim"},
-	{ProvisionerSilent, Error, rankVolume, "Nothing answers for the provisioner of a StorageClass.", "a claim that is pending for two minutes, and its events"},
+	{ProvisionerNotResponding, Error, rankVolume, "Nothing answers for the provisioner of a StorageClass.", "a claim that is pending for two minutes, and its events"},
 	{WaitForFirstConsumer, Notice, rankLast, "A volume is made when its pod has a node. This is normal.", "events of the claim"},
 	{VolumeLost, Error, rankVolume, "The volume behind a claim is gone, or has failed.", "phase of the claim and of the volume"},
-	{VolumeUnreachable, Error, rankVolume, "A volume can only be used where no node fits, or no more volumes fit there.", "condition PodScheduled of the pod"},
+	{VolumeNodeAffinityConflict, Error, rankVolume, "A volume can only be used where no node fits, or no more volumes fit there.", "condition PodScheduled of the pod"},
 	{AttachFailed, Error, rankVolume, "A volume cannot be attached to the node; often it is still attached to another one.", "events of the pod"},
 	{MountFailed, Error, rankVolume, "A volume cannot be mounted.", "events of the pod"},
 	{ResizeStuck, Error, rankVolume, "A volume that should grow does not.", "conditions of the claim"},
@@ -189,12 +189,12 @@ var Catalog = []CodeInfo{
 	{NodeNotReady, Error, rankNode, "The node of the pod does not report.", "conditions of the node; without a right to read it, a pod that is not ready although its containers are"},
 	{NodePressure, Notice, rankNode, "The node of the pod is short of memory, disk or process ids.", "conditions of the node"},
 	{Evicted, Error, rankNode, "The node needed back what the pod used, and ended it.", "reason of the failed pod"},
-	{AdmissionAtNode, Error, rankNode, "The node turned the pod away.", "reason of the failed pod"},
+	{NodeAdmissionRejected, Error, rankNode, "The node turned the pod away.", "reason of the failed pod"},
 	{Disrupted, Notice, rankNode, "The pod was drained, preempted or evicted, and is being replaced.", "condition DisruptionTarget of the pod"},
 	{SandboxFailed, Error, rankNode, "The node cannot set up the network of the pod.", "events of the pod"},
 	{StuckTerminating, Error, rankLast, "Something that was deleted is not gone long after it should be.", "finalizers, and the time of the deletion"},
 	{JobFailed, Error, rankCrash, "A job has failed, every try of it.", "condition Failed of the Job"},
-	{AutoscalerBlind, Notice, rankLast, "The autoscaler cannot read what it decides by, so it does not scale.", "conditions of the HorizontalPodAutoscaler"},
+	{AutoscalerMetricsMissing, Notice, rankLast, "The autoscaler cannot read what it decides by, so it does not scale.", "conditions of the HorizontalPodAutoscaler"},
 
 	{DependencyWait, Error, rankLast, "A component waits for another one, which is not ready.", "status of the application"},
 	{FieldConflict, Error, rankRejected, "Somebody else keeps changing what Holdfast holds.", "what the operator saw while it repaired it"},

@@ -142,7 +142,7 @@ func (e *explainer) checkUnprovisionedClaim(o ObjectRef, claim *corev1.Persisten
 		Fix:     fmt.Sprintf("Look at what it waits for: kubectl describe pvc -n %s %s", claim.Namespace, claim.Name),
 	}
 	if requested {
-		c.Code, c.Path, c.Value = ProvisionerSilent, "spec.storageClassName", storageClassName(claim)
+		c.Code, c.Path, c.Value = ProvisionerNotResponding, "spec.storageClassName", storageClassName(claim)
 		c.Message = fmt.Sprintf("Nothing makes the volume of PersistentVolumeClaim %s: the provisioner of StorageClass %s does not answer", claim.Name, displayClassName(claim))
 		c.Fix = "See whether the driver of the StorageClass runs: kubectl get csidrivers, and its pods."
 		c.Evidence = []string{external.String()}

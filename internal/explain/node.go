@@ -110,7 +110,7 @@ func (e *explainer) addFailedByNode(pod *corev1.Pod) {
 	}
 	e.scheduleRecheck(until)
 	c := Cause{
-		Code: AdmissionAtNode, Path: "status.reason", Value: sanitize(pod.Status.Reason, maxEvidence/4), Since: at,
+		Code: NodeAdmissionRejected, Path: "status.reason", Value: sanitize(pod.Status.Reason, maxEvidence/4), Since: at,
 		Message:  fmt.Sprintf("A node turned pod %s away (%s)", pod.Name, safeReason(pod.Status.Reason)),
 		Fix:      "Look at what the node said: " + describePodCommand(pod),
 		Evidence: evidence(pod.Status.Message),

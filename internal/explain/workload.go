@@ -283,7 +283,7 @@ func (e *explainer) checkAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
 		}
 		o := newObjectRef("HorizontalPodAutoscaler", a)
 		e.addCause(o, a.Name, Cause{
-			Code: AutoscalerBlind, Path: fmt.Sprintf("status.conditions[?(@.type==%q)]", c.Type), Value: sanitize(c.Reason, maxEvidence/4), Since: c.LastTransitionTime.Time,
+			Code: AutoscalerMetricsMissing, Path: fmt.Sprintf("status.conditions[?(@.type==%q)]", c.Type), Value: sanitize(c.Reason, maxEvidence/4), Since: c.LastTransitionTime.Time,
 			Message:  fmt.Sprintf("%s cannot read what it decides by, so the number of pods stays as it is", o),
 			Fix:      "See whether a metrics server runs: kubectl top pods",
 			Evidence: evidence(c.Message),

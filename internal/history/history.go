@@ -152,5 +152,5 @@ func (p *Plan) Replace(before, after *appsv1.ControllerRevision) {
 
 // IsHealthy says whether everything was ready with a revision.
 func IsHealthy(r *appsv1.ControllerRevision) bool {
-	return r.Annotations[appsapi.AnnotationHealthy] == "true"
+	return r.Annotations[appsapi.AnnotationRevisionHealthy] == "true"
 }

@@ -59,7 +59,7 @@ func TestReadRejectsInvalidData(t *testing.T) {
 func revision(name string, number int64, healthy bool) *appsv1.ControllerRevision {
 	r := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name}, Revision: number}
 	if healthy {
-		r.Annotations = map[string]string{"apps.holdfast.dev/healthy": "true"}
+		r.Annotations = map[string]string{"apps.holdfast.dev/revision-healthy": "true"}
 	}
 	return r
 }

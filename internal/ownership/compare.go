@@ -153,7 +153,7 @@ func CompareMetadata(owner desired.Owner, config *desired.Config, live Object) (
 	}
 	annotations := selectKeys(live.GetAnnotations(), config.Annotations())
 	// A configuration has it only once it was sent.
-	annotations[appsapi.AnnotationApplied] = live.GetAnnotations()[appsapi.AnnotationApplied]
+	annotations[appsapi.AnnotationAppliedHash] = live.GetAnnotations()[appsapi.AnnotationAppliedHash]
 	return digest([]any{metav1.GetControllerOfNoCopy(live), selectKeys(live.GetLabels(), config.Labels()), annotations})
 }
 
@@ -180,7 +180,7 @@ func digest(content any) (string, error) {
 // MetadataMatches says whether labels, annotations and the owner are as we hold them.
 func MetadataMatches(owner desired.Owner, config *desired.Config, live Object) bool {
 	return ownerReferenceMatches(owner, live) &&
-		live.GetAnnotations()[appsapi.AnnotationApplied] == config.Hash() &&
+		live.GetAnnotations()[appsapi.AnnotationAppliedHash] == config.Hash() &&
 		containsAll(live.GetLabels(), config.Labels()) &&
 		containsAll(live.GetAnnotations(), config.Annotations())
 }

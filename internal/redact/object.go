@@ -198,7 +198,7 @@ func redactAnnotations(all map[string]any) map[string]any {
 		switch {
 		case !ok:
 			out[key] = Value(v)
-		case key == appsapi.AnnotationRefs || key == appsapi.AnnotationConfig:
+		case key == appsapi.AnnotationConfigRefs || key == appsapi.AnnotationConfigHash:
 			out[key] = Placeholder // a short password is found from its hash
 		case name == "last-applied-configuration", len(text) > maxAnnotation, isJSON(text):
 			out[key] = sizeOnly(text)

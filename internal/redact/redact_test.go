@@ -30,8 +30,8 @@ func TestObject(t *testing.T) {
 			want:   `{kind: CloudManager, spec: {db: {rootPass: (hidden), rootPasswordSecretRef: {name: db, key: root}}}}`,
 		},
 		"annotations that repeat an object": {
-			object: `{metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: "kanarienvogel", other/original: '{"spec": "kanarienvogel"}', apps.holdfast.dev/refs: "[kanarienvogel]", apps.holdfast.dev/config: "kanarienvogel", example.com/api-token: kanarienvogel, apps.holdfast.dev/depends-on: "db,identity"}}}`,
-			want:   `{metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: "(left out: 13 bytes)", other/original: "(left out: 25 bytes)", apps.holdfast.dev/refs: (hidden), apps.holdfast.dev/config: (hidden), example.com/api-token: (hidden), apps.holdfast.dev/depends-on: "db,identity"}}}`,
+			object: `{metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: "kanarienvogel", other/original: '{"spec": "kanarienvogel"}', apps.holdfast.dev/config-refs: "[kanarienvogel]", apps.holdfast.dev/config-hash: "kanarienvogel", example.com/api-token: kanarienvogel, apps.holdfast.dev/depends-on: "db,identity"}}}`,
+			want:   `{metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: "(left out: 13 bytes)", other/original: "(left out: 25 bytes)", apps.holdfast.dev/config-refs: (hidden), apps.holdfast.dev/config-hash: (hidden), example.com/api-token: (hidden), apps.holdfast.dev/depends-on: "db,identity"}}}`,
 		},
 		"long annotations": {
 			object: `{metadata: {annotations: {example.com/note: "` + strings.Repeat(canary, 50) + `"}}}`,

@@ -71,7 +71,7 @@ func TestRemovedComponents(t *testing.T) {
 			want: []string{"web: apply Deployment shop-web", `keep db: Component "db" left the spec and stays until no pod of "web" needs it`},
 		},
 		"pods on their way out depended on it": {
-			applied: stack(web, db), mutations: []mutation{mutateChild("shop-web", annotated[*appsv1.Deployment]("apps.holdfast.dev/depended-on", "db"))}, spec: stack(web),
+			applied: stack(web, db), mutations: []mutation{mutateChild("shop-web", annotated[*appsv1.Deployment]("apps.holdfast.dev/previous-depends-on", "db"))}, spec: stack(web),
 			want: []string{"web: apply Deployment shop-web", `keep db: Component "db" left the spec and stays until no pod of "web" needs it`},
 		},
 		"the pods that needed it are new, and the record of it goes": {

@@ -328,7 +328,7 @@ func HasPendingChanges(c desired.Component, observed Observed) bool {
 			return true
 		}
 		config, err := child.RenderReadOnly(live)
-		if err != nil || config.Hash() != live.GetAnnotations()[appsapi.AnnotationApplied] {
+		if err != nil || config.Hash() != live.GetAnnotations()[appsapi.AnnotationAppliedHash] {
 			return true
 		}
 	}

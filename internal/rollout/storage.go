@@ -76,7 +76,7 @@ func unboundClaimConflict(s appsapi.StorageSpec, claim *corev1.PersistentVolumeC
 	if claimMatches(s, claim.Spec) {
 		return nil // its pod tells what it waits for
 	}
-	return degraded(appsapi.ReasonStorageRefused, fmt.Sprintf("PersistentVolumeClaim %s/%s has no volume yet, and asks for other storage than %q in the spec. "+
+	return degraded(appsapi.ReasonStorageChangeRejected, fmt.Sprintf("PersistentVolumeClaim %s/%s has no volume yet, and asks for other storage than %q in the spec. "+
 		"Nothing is on it; have it made anew: kubectl annotate pvc %s -n %s %s=true && kubectl delete pvc %s -n %s",
 		claim.Namespace, claim.Name, s.Name, claim.Name, claim.Namespace, appsapi.AnnotationConfirmDelete, claim.Name, claim.Namespace))
 }
@@ -105,9 +105,9 @@ func planResize(s appsapi.StorageSpec, claim *corev1.PersistentVolumeClaim) (res
 	case claim.DeletionTimestamp != nil:
 		return false, degraded(appsapi.ReasonDataConflict, fmt.Sprintf("%s is being deleted, and its data with it as soon as its pod ends. Save the data now; nothing can keep the volume", name))
 	case s.ClassName != nil && *s.ClassName != class:
-		return false, degraded(appsapi.ReasonStorageRefused, fmt.Sprintf("%s was made by StorageClass %q and cannot move to %q. Set the class of storage %q back, or copy the data into a new component", name, class, *s.ClassName, s.Name))
+		return false, degraded(appsapi.ReasonStorageChangeRejected, fmt.Sprintf("%s was made by StorageClass %q and cannot move to %q. Set the class of storage %q back, or copy the data into a new component", name, class, *s.ClassName, s.Name))
 	case !slices.Contains(claim.Spec.AccessModes, desired.AccessMode(s)):
-		return false, degraded(appsapi.ReasonStorageRefused, fmt.Sprintf("%s was made with the access mode %s, which cannot change. Set that of storage %q back, or copy the data into a new component", name, claim.Spec.AccessModes[0], s.Name))
+		return false, degraded(appsapi.ReasonStorageChangeRejected, fmt.Sprintf("%s was made with the access mode %s, which cannot change. Set that of storage %q back, or copy the data into a new component", name, claim.Spec.AccessModes[0], s.Name))
 	}
 	switch s.Size.Cmp(requested) {
 	case 1:
@@ -117,15 +117,15 @@ func planResize(s appsapi.StorageSpec, claim *corev1.PersistentVolumeClaim) (res
 			return true, resizeInProgress(name, capacity, s.Size)
 		}
 		if requested.Cmp(capacity) > 0 {
-			return false, degraded(appsapi.ReasonStorageRefused, fmt.Sprintf("%s has %s and asks for %s, and Kubernetes lets it ask for less only if that is more than it has. Set the size of storage %q to more than %s", name, capacity.String(), requested.String(), s.Name, capacity.String()))
+			return false, degraded(appsapi.ReasonStorageChangeRejected, fmt.Sprintf("%s has %s and asks for %s, and Kubernetes lets it ask for less only if that is more than it has. Set the size of storage %q to more than %s", name, capacity.String(), requested.String(), s.Name, capacity.String()))
 		}
-		return false, degraded(appsapi.ReasonStorageRefused, fmt.Sprintf("%s has %s, and a volume cannot shrink to %s. Set the size of storage %q back to %s, or copy the data into a new component", name, capacity.String(), s.Size.String(), s.Name, requested.String()))
+		return false, degraded(appsapi.ReasonStorageChangeRejected, fmt.Sprintf("%s has %s, and a volume cannot shrink to %s. Set the size of storage %q back to %s, or copy the data into a new component", name, capacity.String(), s.Size.String(), s.Name, requested.String()))
 	}
 	if capacity.Cmp(s.Size) >= 0 {
 		return false, nil
 	}
 	if resizeStatus := infeasible(claim); resizeStatus != "" {
-		return false, degraded(appsapi.ReasonStorageRefused, fmt.Sprintf("The storage cannot make %s as large as %s. Set the size of storage %q to less, but more than %s, or make room there", name, s.Size.String(), s.Name, capacity.String()))
+		return false, degraded(appsapi.ReasonStorageChangeRejected, fmt.Sprintf("The storage cannot make %s as large as %s. Set the size of storage %q to less, but more than %s, or make room there", name, s.Size.String(), s.Name, capacity.String()))
 	}
 	return false, resizeInProgress(name, capacity, s.Size)
 }
@@ -159,7 +159,7 @@ func volumeSetConflict(c *desired.Component, set *appsv1.StatefulSet) *health.Re
 	if slices.Equal(current, want) {
 		return nil
 	}
-	return degraded(appsapi.ReasonStorageRefused, fmt.Sprintf("The pods of StatefulSet %s/%s have the volumes %v, and none can be added or removed. Set storage back, or make a new component with %v",
+	return degraded(appsapi.ReasonStorageChangeRejected, fmt.Sprintf("The pods of StatefulSet %s/%s have the volumes %v, and none can be added or removed. Set storage back, or make a new component with %v",
 		set.Namespace, set.Name, current, want))
 }
 

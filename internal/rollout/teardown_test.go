@@ -26,7 +26,7 @@ func TestPlanTeardown(t *testing.T) {
 		"at last what all needed":             {live: stack(db), want: []string{"delete Deployment shop-db of db"}},
 		"its Service when its pods are gone":  {live: stack(db), mutations: []mutation{deleteChild("Deployment", "shop-db")}, want: []string{"delete Service shop-db of db"}},
 		"side by side":                        {live: stack(service("db", "1"), service("cache", "1")), want: []string{"delete Deployment shop-cache of cache", "delete Deployment shop-db of db"}},
-		"what was needed before, also counts": {live: stack(service("db", "1"), service("web", "1")), mutations: []mutation{mutateChild("shop-web", annotated[*appsv1.Deployment]("apps.holdfast.dev/depended-on", "db"))}, want: []string{"delete Deployment shop-web of web"}},
+		"what was needed before, also counts": {live: stack(service("db", "1"), service("web", "1")), mutations: []mutation{mutateChild("shop-web", annotated[*appsv1.Deployment]("apps.holdfast.dev/previous-depends-on", "db"))}, want: []string{"delete Deployment shop-web of web"}},
 		"the order waits for what is on its way out, and says why": {
 			live: stack(db, web, service("api", "1")), mutations: []mutation{mutateChild("shop-web", annotated[*appsv1.Deployment]("apps.holdfast.dev/depends-on", "db")), mutateChild("shop-web", terminating[*appsv1.Deployment]("example.com/a", "foregroundDeletion"))},
 			want: []string{"delete Deployment shop-api of api", "wait for web: Deployment shop/shop-web is being deleted since 2026-01-02T12:00:00Z and waits for the finalizers example.com/a"},
@@ -104,7 +104,7 @@ func TestRequiresOrder(t *testing.T) {
 		"what lives has a dependency": {spec: stack(service("a", "1"), service("b", "1")), live: stack(service("a", "1", dependsOn("b")), service("b", "1")), want: true},
 		"pods on their way out have one": {
 			spec: stack(service("a", "1")), live: stack(service("a", "1"), service("b", "1")),
-			mutations: []mutation{mutateChild("shop-a", annotated[*appsv1.Deployment]("apps.holdfast.dev/depended-on", "b"))}, want: true,
+			mutations: []mutation{mutateChild("shop-a", annotated[*appsv1.Deployment]("apps.holdfast.dev/previous-depends-on", "b"))}, want: true,
 		},
 	}
 	for name, tc := range cases {

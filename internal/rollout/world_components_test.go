@@ -142,16 +142,16 @@ func (fastFactory) apply(w *world, p testComponent, child desired.Child, live Ob
 	}
 	depends, hash := strings.Join(p.dependencies, ","), prerenderedConfig(child.ID, p.version).Hash()
 	if holdPods || child.Kind == desired.KindJob && live.GetAnnotations() != nil {
-		depends, hash = live.GetAnnotations()[appsapi.AnnotationDependsOn], live.GetAnnotations()[appsapi.AnnotationApplied]
+		depends, hash = live.GetAnnotations()[appsapi.AnnotationDependsOn], live.GetAnnotations()[appsapi.AnnotationAppliedHash]
 	}
-	annotations[appsapi.AnnotationApplied] = hash
+	annotations[appsapi.AnnotationAppliedHash] = hash
 	if depends != "" {
 		annotations[appsapi.AnnotationDependsOn] = depends
 	}
 	if d, ok := live.(*appsv1.Deployment); ok {
 		d.Spec.Replicas = &p.replicas
 		if former := w.formerDependencies(p, d); len(former) > 0 {
-			annotations[appsapi.AnnotationDependedOn] = strings.Join(former, ",")
+			annotations[appsapi.AnnotationPreviousDependsOn] = strings.Join(former, ",")
 		}
 	}
 	if child.Kind == desired.KindJob {
@@ -235,7 +235,7 @@ func (realFactory) apply(_ *world, _ testComponent, child desired.Child, live Ob
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[appsapi.AnnotationApplied] = config.Hash()
+	annotations[appsapi.AnnotationAppliedHash] = config.Hash()
 	if live == nil {
 		live = appliedChild(child, nil)
 		clearStatus(live)

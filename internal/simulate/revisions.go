@@ -86,7 +86,7 @@ func (sim *simulator) markHealthy(plan rollout.Plan) bool {
 		}
 	}
 	sim.updateRevision(sim.revisionPlan.Current, func(r *appsv1.ControllerRevision) {
-		metav1.SetMetaDataAnnotation(&r.ObjectMeta, appsapi.AnnotationHealthy, "true")
+		metav1.SetMetaDataAnnotation(&r.ObjectMeta, appsapi.AnnotationRevisionHealthy, "true")
 	})
 	return true
 }

@@ -88,7 +88,7 @@ func appDrifts() []drift {
 		metadataDrifts("label removed", conflictRetries, changeLabel("app.kubernetes.io/component", "")),
 		metadataDrifts("label owner-uid changed", conflictRetries, changeLabel("apps.holdfast.dev/owner-uid", "other")),
 		metadataDrifts("annotation applied changed", conflictRetries, func(o client.Object) {
-			o.SetAnnotations(map[string]string{"apps.holdfast.dev/applied": "other"})
+			o.SetAnnotations(map[string]string{"apps.holdfast.dev/applied-hash": "other"})
 		}),
 		metadataDrifts("ownerReferences stripped", ownershipRead, func(o client.Object) { o.SetOwnerReferences(nil) }),
 		metadataDrifts("label managed-by removed", ownershipRead, changeLabel("app.kubernetes.io/managed-by", "")),
@@ -248,7 +248,7 @@ func differenceOf(before, after client.Object) string {
 	if !equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences()) {
 		return "ownerReferences"
 	}
-	for _, key := range []string{"apps.holdfast.dev/applied", "apps.holdfast.dev/healthy"} {
+	for _, key := range []string{"apps.holdfast.dev/applied-hash", "apps.holdfast.dev/revision-healthy"} {
 		if before.GetAnnotations()[key] != after.GetAnnotations()[key] {
 			return "annotation " + key
 		}

@@ -13,7 +13,7 @@ const workloadsPerStack = 4
 // lists may have been of the past, so its own generation and those of its workloads are read,
 // once.
 func (s *harness) measureFirstDriftAfterRestart() {
-	const foreignPatch = `{"metadata":{"annotations":{"apps.holdfast.dev/applied":"other"}}}`
+	const foreignPatch = `{"metadata":{"annotations":{"apps.holdfast.dev/applied-hash":"other"}}}`
 	apps, stacks := s.appNames(), s.stackNames()
 	got := operatorRequests(s.recordRequests(func() { s.patchAll(foreignPatch, s.objectsNamed(newService, apps)) }))
 	s.table.add(budgetRow(fmt.Sprintf("first drift of %d apps after a restart, each", len(apps)),

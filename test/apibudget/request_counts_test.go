@@ -101,7 +101,7 @@ func revisionCategory(e *audit.Event) int {
 	switch {
 	case e.Verb == "create":
 		return revisions
-	case e.Verb == "patch" && json.Unmarshal(e.RequestObject, &patch) == nil && patch.Metadata.Annotations["apps.holdfast.dev/healthy"] == "true":
+	case e.Verb == "patch" && json.Unmarshal(e.RequestObject, &patch) == nil && patch.Metadata.Annotations["apps.holdfast.dev/revision-healthy"] == "true":
 		return healthyMarks
 	}
 	return otherWrites

@@ -32,7 +32,7 @@ func stackDrifts() []drift {
 		{name: "Job: label changed", component: "migrate", newChild: newJob, change: changeLabel("app.kubernetes.io/part-of", "other")},
 		{name: "Job: deleted", component: "migrate", newChild: newJob, allowed: requestCounts{status: 2, events: 2, reads: 2}},
 		{name: "revision: mark removed", newChild: newRevision, required: requestCounts{healthyMarks: 1}, change: func(o client.Object) {
-			delete(o.GetAnnotations(), "apps.holdfast.dev/healthy")
+			delete(o.GetAnnotations(), "apps.holdfast.dev/revision-healthy")
 		}},
 		// One read asks whether the stack is still there, before it is made again.
 		{name: "revision: deleted", newChild: newRevision, required: requestCounts{revisions: 1, healthyMarks: 1}, allowed: requestCounts{reads: 1}},

@@ -30,7 +30,7 @@ func (s *harness) verifySameChildren(bodies *requestBodies) {
 
 	want, err := kube.AppsV1().Deployments(otherNamespace).Patch(s.Context(), app.GetName(), types.ApplyPatchType, []byte(reference.deployment), dryRun)
 	s.must(err)
-	delete(want.Spec.Template.Annotations, appsapi.AnnotationConfig)
+	delete(want.Spec.Template.Annotations, appsapi.AnnotationConfigHash)
 	have := &appsv1.Deployment{}
 	s.must(s.Get(s.Context(), client.ObjectKeyFromObject(app), have))
 	s.compareObjects(want, want.Spec, have, have.Spec)

@@ -273,7 +273,7 @@ func TestAPI(t *testing.T) {
 		})
 	})
 	t.Run("who may not", func(t *testing.T) {
-		for _, p := range []string{"/api/v1/applications", path, path + "/why", path + "/tree", path + "/history", "/api/v1/find?node=n", "/api/v1/engine", "/api/v1/stream", "/api/none"} {
+		for _, p := range []string{"/api/v1/applications", path, path + "/why", path + "/tree", path + "/history", "/api/v1/find?node=n", "/api/v1/center", "/api/v1/stream", "/api/none"} {
 			if code := h.get("", p, nil); code != http.StatusUnauthorized {
 				t.Errorf("anonymous gets %d for %s", code, p)
 			}
@@ -281,7 +281,7 @@ func TestAPI(t *testing.T) {
 				t.Errorf("a false token gets %d for %s", code, p)
 			}
 		}
-		for p, want := range map[string]int{path: 404, path + "/history": 404, "/api/v1/engine": 403, "/api/v1/find?x=y": 400, "/api/v1/applications?limit=0": 400, "/api/none": 404} {
+		for p, want := range map[string]int{path: 404, path + "/history": 404, "/api/v1/center": 403, "/api/v1/find?x=y": 400, "/api/v1/applications?limit=0": 400, "/api/none": 404} {
 			if code := h.get(stranger, p, nil); code != want {
 				t.Errorf("a stranger gets %d for %s, want %d", code, p, want)
 			}
@@ -323,7 +323,7 @@ func TestAPI(t *testing.T) {
 	})
 	t.Run("engine", func(t *testing.T) {
 		var e httpapi.CenterStatus
-		if code := h.get(admin, "/api/v1/engine", &e); code != 200 || e.Applications == 0 || len(e.Informers) < 20 || e.Hub.Clients != 2 {
+		if code := h.get(admin, "/api/v1/center", &e); code != 200 || e.Applications == 0 || len(e.Informers) < 20 || e.Hub.Clients != 2 {
 			t.Errorf("%d: %+v", code, e)
 		}
 	})

@@ -217,7 +217,7 @@ func (c *populator) createApplication(ctx context.Context, i int) error {
 		stack := app.StackStatus()
 		stack.ComponentsReady = fmt.Sprintf("%d/%d", len(components), len(components))
 		for _, component := range components {
-			stack.Components = append(stack.Components, appsapi.ComponentStatus{Name: component.Name, Type: component.Type, ResourceName: component.Workload.Name, Health: "Healthy", Ready: 2, Wanted: 2})
+			stack.Components = append(stack.Components, appsapi.ComponentStatus{Name: component.Name, Type: component.Type, ResourceName: component.Workload.Name, Health: "Healthy", Ready: 2, Desired: 2})
 		}
 	})
 }

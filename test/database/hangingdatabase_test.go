@@ -80,7 +80,7 @@ func newHangingStack(w *harness.World, i int) *appsapi.AppStack {
 func waitAllHanging(w *harness.World) {
 	w.Helper()
 	for i := range hangingDatabases {
-		w.Eventually(func() string { return w.Condition(newHangingStack(w, i), "Ready") }, "120s").Should(ContainSubstring("DatabaseSilent"))
+		w.Eventually(func() string { return w.Condition(newHangingStack(w, i), "Ready") }, "120s").Should(ContainSubstring("DatabaseUnresponsive"))
 	}
 }
 

@@ -79,17 +79,17 @@ func (r *docChecker) editVolume(edit func(*appsapi.StorageSpec)) {
 
 func (r *docChecker) checkStorageRefused() {
 	r.editVolume(func(s *appsapi.StorageSpec) { s.Size = resource.MustParse("512Mi") })
-	r.expectReadyMessage("shop", "StorageRefused", "cannot shrink")
+	r.expectReadyMessage("shop", "StorageChangeRejected", "cannot shrink")
 	r.editVolume(func(s *appsapi.StorageSpec) { s.Size, s.ClassName = resource.MustParse("1Gi"), new(volsim.Full) })
-	r.expectReadyMessage("shop", "StorageRefused", "cannot move")
+	r.expectReadyMessage("shop", "StorageChangeRejected", "cannot move")
 	r.editVolume(func(s *appsapi.StorageSpec) { s.ClassName, s.AccessMode = new(volsim.Standard), corev1.ReadWriteMany })
-	r.expectReadyMessage("shop", "StorageRefused", "access mode")
+	r.expectReadyMessage("shop", "StorageChangeRejected", "access mode")
 	r.editSpec(func(s *appsapi.AppStackSpec) {
 		db := s.Components[0].Stateful
 		db.Storage[0].AccessMode = ""
 		db.Storage = append(db.Storage, appsapi.StorageSpec{Name: "logs", MountPath: "/logs", Size: resource.MustParse("1Gi")})
 	})
-	r.expectReadyMessage("shop", "StorageRefused", "none can be added")
+	r.expectReadyMessage("shop", "StorageChangeRejected", "none can be added")
 	r.applySpec()
 	r.waitSettled()
 	r.checkStorageFull()
@@ -104,7 +104,7 @@ func (r *docChecker) checkStorageFull() {
 	r.Expect(r.Create(r.Context(), full)).To(Succeed())
 	r.WaitReady(full)
 	harness.Edit(r.World, full, func(a *appsapi.AppStack) { a.Spec.Components[0].Stateful.Storage[0].Size = resource.MustParse("8Gi") })
-	r.expectReadyMessageOf(full, "StorageRefused", "The storage cannot make")
+	r.expectReadyMessageOf(full, "StorageChangeRejected", "The storage cannot make")
 	r.purgeWithComponent(full)
 }
 
@@ -149,7 +149,7 @@ func (r *docChecker) checkDataRetained() {
 	r.applySpec()
 	r.waitSettled()
 	for _, kept := range r.stackIn(r.watcher.State()).Status.Retained {
-		r.expectQuoted(kept.Remove)
+		r.expectQuoted(kept.RemoveCommand)
 	}
 	var list eventsv1.EventList
 	r.Eventually(func() []eventsv1.Event {

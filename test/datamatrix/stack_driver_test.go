@@ -254,7 +254,7 @@ func (p *stackDriver) wantReadyPrefix(s watcher.State) string {
 	case p.present && p.lostPassword != "":
 		return "False/CredentialsLost: "
 	case p.present && p.storageRefused(s):
-		return "False/StorageRefused: "
+		return "False/StorageChangeRejected: "
 	}
 	return "True/Reconciled: "
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
 )
 
-const storageRefusedStatus = "False/StorageRefused"
+const storageRefusedStatus = "False/StorageChangeRejected"
 
 var (
 	vaultReady    = vaultStatus(readyStatus, present)

@@ -223,7 +223,7 @@ func variableFields(steps []step) []string {
 		return nil
 	}
 	return []string{"Deployment.metadata.generation", "Deployment.status.observedGeneration",
-		"ReplicaSet.metadata.annotations.apps.holdfast.dev/depended-on", "ReplicaSet.metadata.managedFields.kube-controller-manager Update "}
+		"ReplicaSet.metadata.annotations.apps.holdfast.dev/previous-depends-on", "ReplicaSet.metadata.managedFields.kube-controller-manager Update "}
 }
 
 // runParallel runs parts of a test at once, each as a test of its own.

@@ -84,7 +84,7 @@ func init() {
 		"label of 64 letters":         {spec: imageSpecPrefix + `podLabels: {` + strings.Repeat("l", 64) + `: red}}`, wantMessage: "the name of a label has at most 63"},
 		"value with a space":          {spec: imageSpecPrefix + `podLabels: {team: red and blue}}`, wantMessage: "the value of a label is made of A-Z, a-z, 0-9"},
 		"value is a boolean":          {spec: imageSpecPrefix + `podLabels: {scrape: true}}`, wantMessage: `must be of type string: "boolean"`},
-		"pod annotation of ours":      {spec: imageSpecPrefix + `podAnnotations: {apps.holdfast.dev/config: x}}`, wantMessage: "set by Holdfast alone; remove them here"},
+		"pod annotation of ours":      {spec: imageSpecPrefix + `podAnnotations: {apps.holdfast.dev/config-hash: x}}`, wantMessage: "set by Holdfast alone; remove them here"},
 		"pod annotation of no syntax": {spec: imageSpecPrefix + `podAnnotations: {"a b": x}}`, wantMessage: "the name of an annotation has at most 63"},
 		"node label of no syntax":     {spec: imageSpecPrefix + `scheduling: {nodeSelector: {"a b": x}}}`, wantMessage: "the name of a label has at most 63"},
 		"label with two slashes":      {spec: imageSpecPrefix + `podLabels: {example.com/a/b: x}}`, wantMessage: "the name of a label"},

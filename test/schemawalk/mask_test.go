@@ -29,7 +29,7 @@ var maskRules = []maskRule{
 	{"", "metadata.namespace", nil, "the same for all"},
 	{"", "metadata.resourceVersion", nil, reasonPerObject},
 	{"", "metadata.managedFields", nil, "those of holdfast are compared on their own"},
-	{"", "metadata.annotations.apps.holdfast.dev/applied", "a hash", "a hash that the name and the UID of the owner go into; that there is one is compared"},
+	{"", "metadata.annotations.apps.holdfast.dev/applied-hash", "a hash", "a hash that the name and the UID of the owner go into; that there is one is compared"},
 	{"", "status", nil, "not ours"},
 	{"Service", "spec.clusterIP", "an address", reasonAllocated},
 	{"Service", "spec.clusterIPs", "addresses", reasonAllocated},
@@ -43,8 +43,8 @@ var maskRules = []maskRule{
 }
 
 const (
-	refsPath   = "metadata.annotations.apps.holdfast.dev/refs"
-	configPath = "spec.template.metadata.annotations.apps.holdfast.dev/config"
+	refsPath   = "metadata.annotations.apps.holdfast.dev/config-refs"
+	configPath = "spec.template.metadata.annotations.apps.holdfast.dev/config-hash"
 )
 
 // hideBindingHash hides what a Deployment knows of the binding of a database.
@@ -64,7 +64,7 @@ func hideBindingHash(refs any) any {
 
 // refersToBinding says whether something refers to such a Secret.
 func refersToBinding(o *unstructured.Unstructured) bool {
-	return strings.Contains(o.GetAnnotations()["apps.holdfast.dev/refs"], `-binding"`)
+	return strings.Contains(o.GetAnnotations()["apps.holdfast.dev/config-refs"], `-binding"`)
 }
 
 // maskHits counts how often each mask was needed.

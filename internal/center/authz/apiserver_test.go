@@ -42,7 +42,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	p := testutil.SharedControlPlane(t)
+	p := testutil.ControlPlane(t, controlplane.Options{Audit: true})
 	w := &world{plane: p, admin: kubernetes.NewForConfigOrDie(p.Config)}
 	var err error
 	if w.centerConfig, err = p.ConfigFor("center"); err != nil {

@@ -26,9 +26,9 @@ var (
 		newMetric("stream_deliveries_total", "Frames that were written to clients.", prometheus.CounterValue, func(e CenterStatus) float64 { return float64(e.Hub.Deliveries) }),
 		newMetric("stream_closed_slow_total", "Clients that were sent away because they did not read.", prometheus.CounterValue, func(e CenterStatus) float64 { return float64(e.Hub.ClosedSlow) }),
 		newMetric("applications", "Applications that are followed.", prometheus.GaugeValue, func(e CenterStatus) float64 { return float64(e.Applications) }),
-		newMetric("queue_waiting", "Applications that wait to be looked at.", prometheus.GaugeValue, func(e CenterStatus) float64 { return float64(e.Queue.Waiting) }),
-		newMetric("looks_total", "Looks at applications.", prometheus.CounterValue, func(e CenterStatus) float64 { return float64(e.Queue.Builds) }),
-		newMetric("look_seconds_total", "Time that looks took.", prometheus.CounterValue, func(e CenterStatus) float64 { return e.Queue.BuildSeconds }),
+		newMetric("queue_depth", "Applications waiting for their view to be built.", prometheus.GaugeValue, func(e CenterStatus) float64 { return float64(e.Queue.Waiting) }),
+		newMetric("view_builds_total", "Views built.", prometheus.CounterValue, func(e CenterStatus) float64 { return float64(e.Queue.Builds) }),
+		newMetric("view_build_seconds_total", "Time spent building views.", prometheus.CounterValue, func(e CenterStatus) float64 { return e.Queue.BuildSeconds }),
 		newMetric("access_reviews_total", "Questions to the API server about what callers may see.", prometheus.CounterValue, func(e CenterStatus) float64 { return float64(e.Access.AccessReviews) }),
 		newMetric("token_reviews_total", "Questions to the API server about who callers are.", prometheus.CounterValue, func(e CenterStatus) float64 { return float64(e.Access.TokenReviews) }),
 	}

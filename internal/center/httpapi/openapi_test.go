@@ -63,7 +63,7 @@ var operations = []struct {
 	{"/api/v1/logs/{kind}/{namespace}/{name}", "What the pods of an application, or a Pod, write, read with your own rights.", []param{
 		{"component", "only those of a component"}, {"container", "only those of a container"}, {"follow", "true goes on"}, {"tail", "how many lines of each container"},
 		{"since", "how far back, for example 5m"}, {"previous", "true is what was written before the last restart"}, {"timestamps", "true writes when"}}, nil},
-	{"/api/v1/engine", "The machinery of the center, for those who may list nodes.", nil, CenterStatus{}},
+	{"/api/v1/center", "The machinery of the center, for those who may list nodes.", nil, CenterStatus{}},
 	{"/api/v1/stream", "Server-sent events: a snapshot, then every change. Send Last-Event-ID to go on where a stream ended.", []param{
 		{"topics", "separated by commas: applications (default), application/KIND/NAMESPACE/NAME"}}, nil},
 }

@@ -48,7 +48,7 @@ function take(e) {
     if (data.part === 0) next = new Map();
     for (const entry of data.entries || []) put(next, entry);
     if (data.complete) entries = next;
-  } else if (e.event !== 'reset' && e.event !== 'again') {
+  } else if (e.event !== 'reset' && e.event !== 'reconnect') {
     put(entries, data);
   }
   draw();
@@ -107,7 +107,7 @@ function table() {
     cell(row, a.app.namespace);
     cell(row, a.app.name);
     cell(row, a.componentsReady + '/' + a.components);
-    const td = cell(row, why ? why.sentence : a.health === 'Healthy' ? '' : a.message || '');
+    const td = cell(row, why ? why.message : a.health === 'Healthy' ? '' : a.message || '');
     if (why && why.fix) {
       const fix = document.createElement('span');
       fix.className = 'fix';

@@ -53,7 +53,7 @@ func (s *Server) Handler() http.Handler {
 	api.HandleFunc("GET /api/v1/logs/{kind}/{namespace}/{name}", s.logs)
 	api.HandleFunc("GET /api/v1/objects/{resource}/{name}", s.object)
 	api.HandleFunc("GET /api/v1/find", s.find)
-	api.HandleFunc("GET /api/v1/engine", s.centerStatus)
+	api.HandleFunc("GET /api/v1/center", s.centerStatus)
 	api.HandleFunc("GET /api/v1/stream", s.stream)
 	api.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, http.StatusNotFound, "NotFound", "there is no such path; /openapi/v1 describes those there are")

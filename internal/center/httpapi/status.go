@@ -17,8 +17,8 @@ type CenterStatus struct {
 	Applications   int         `json:"applications"`
 	Informers      []Informer  `json:"informers"`
 	Queue          model.Queue `json:"queue"`
-	Hub            sse.Stats   `json:"hub"`
-	Access         authz.Stats `json:"access"`
+	Hub            sse.Stats   `json:"streams"`
+	Access         authz.Stats `json:"authz"`
 	HistoryEntries int         `json:"history"`
 	Goroutines     int         `json:"goroutines"`
 	HeapBytes      uint64      `json:"heapBytes"`
@@ -35,10 +35,10 @@ type Informer struct {
 	Message         string     `json:"message,omitempty"`
 	Objects         int        `json:"objects"`
 	ResourceVersion string     `json:"resourceVersion,omitempty"`
-	LastUpdate      *time.Time `json:"heard,omitempty"`
+	LastUpdate      *time.Time `json:"lastEvent,omitempty"`
 	Events          int64      `json:"events"`
 	Lists           int64      `json:"lists"`
-	Disconnects     int64      `json:"cuts"`
+	Disconnects     int64      `json:"disconnects"`
 }
 
 // centerStatus is for those who look after the cluster, who are those that may list its nodes.
@@ -50,7 +50,7 @@ func (s *Server) centerStatus(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !v.allows(nodes) {
-		writeError(w, http.StatusForbidden, "Forbidden", "the engine is shown to those who may list nodes; ask for that right")
+		writeError(w, http.StatusForbidden, "Forbidden", "listing nodes is required to see the state of the center; ask a cluster administrator for that permission")
 		return
 	}
 	writeJSON(w, http.StatusOK, s.status())

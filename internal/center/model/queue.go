@@ -9,8 +9,8 @@ type Queue struct {
 	Waiting       int     `json:"waiting"`
 	OldestSeconds float64 `json:"oldestSeconds"`
 	// Builds since the start, the time that they took in all, and the longest of them.
-	Builds         uint64  `json:"looks"`
-	BuildSeconds   float64 `json:"lookSeconds"`
+	Builds         uint64  `json:"builds"`
+	BuildSeconds   float64 `json:"buildSeconds"`
 	LongestSeconds float64 `json:"longestSeconds"`
 }
 

@@ -49,7 +49,7 @@ type ComponentEntry struct {
 	Health    string   `json:"health"`
 	Message   string   `json:"message,omitempty"`
 	Ready     int32    `json:"ready"`
-	Desired   int32    `json:"wanted"`
+	Desired   int32    `json:"desired"`
 	DependsOn []string `json:"dependsOn,omitempty"`
 	WaitsFor  []string `json:"waitsFor,omitempty"`
 }

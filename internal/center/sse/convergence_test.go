@@ -32,7 +32,7 @@ func (p *replayedState) apply(t *testing.T, e event) {
 	if e.hasID {
 		p.lastID = e.id
 	}
-	if e.name == "" || e.name == "again" || e.name == "reset" {
+	if e.name == "" || e.name == "reconnect" || e.name == "reset" {
 		return
 	}
 	d := decode(t, e)

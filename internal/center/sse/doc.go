@@ -28,7 +28,7 @@
 //	data: {"topic":…,"key":…,"event":"change"}
 //
 // Part 0 starts over; what has no body is gone. "reset" says that rights have changed and a
-// snapshot follows, "again" that the client is to come again. The id belongs to the topics
+// snapshot follows, "reconnect" that the client has to connect again. The id belongs to the topics
 // that were asked for: a client that asks for others asks without it.
 //
 // Safety rule: an entry is sent to those who may see one of its scopes now, and an entry

@@ -24,7 +24,7 @@ type Change struct {
 const (
 	eventSnapshot  = "snapshot"
 	eventReset     = "reset"
-	eventReconnect = "again"
+	eventReconnect = "reconnect"
 	eventChange    = "change"
 )
 

@@ -273,7 +273,7 @@ func TestShutdown(t *testing.T) {
 	}
 	r.stop()
 	for _, c := range all {
-		e := c.expectEvents("again")[0]
+		e := c.expectEvents("reconnect")[0]
 		if e.data != `{"reason":"shutdown"}` || e.retry == "" {
 			t.Errorf("want to be told to come again, got %+v", e)
 		}

@@ -107,7 +107,7 @@ func TestOverflowingClientIsDisconnected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasSuffix(all, "event: again\ndata: {\"reason\":\"slow\"}\n\n") || !strings.Contains(all, "\n\nid:\nretry: ") {
+	if !strings.HasSuffix(all, "event: reconnect\ndata: {\"reason\":\"slow\"}\n\n") || !strings.Contains(all, "\n\nid:\nretry: ") {
 		t.Errorf("want to be told to come again without an id, got …%q", all[max(0, len(all)-200):])
 	}
 	if s := r.hub.Stats(); s.ClosedSlow != 1 {

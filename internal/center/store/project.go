@@ -104,7 +104,7 @@ func (p *Projector) stripMetadata(m metav1.Object) {
 	for name, value := range m.GetAnnotations() {
 		for _, prefix := range retainedAnnotations {
 			// Every child and every pod has these two, which only the operator reads.
-			if strings.HasPrefix(name, prefix) && name != appsapi.AnnotationApplied && name != appsapi.AnnotationConfig {
+			if strings.HasPrefix(name, prefix) && name != appsapi.AnnotationAppliedHash && name != appsapi.AnnotationConfigHash {
 				if retained == nil {
 					retained = map[string]string{}
 				}

@@ -74,8 +74,8 @@ func TestFetchErrors(t *testing.T) {
 		code       int
 		body, want string
 	}{
-		"forbidden": {403, `{"kind":"Error","reason":"Forbidden","message":"the engine is shown to those who may list nodes; ask for that right"}`,
-			"the application center answers 403: the engine is shown to those who may list nodes; ask for that right"},
+		"forbidden": {403, `{"kind":"Error","reason":"Forbidden","message":"listing nodes is required to see the state of the center; ask a cluster administrator for that permission"}`,
+			"the application center answers 403: listing nodes is required to see the state of the center; ask a cluster administrator for that permission"},
 		"no center": {502, "<html>", "the application center answers 502: Bad Gateway"},
 	} {
 		t.Run(name, func(t *testing.T) {

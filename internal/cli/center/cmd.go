@@ -1,4 +1,4 @@
-// Package center is the verb engine: what the application center follows, and how that goes.
+// Package center is the verb center: what the application center follows, and how that goes.
 //
 // Safety rule: it only reads, and repeats what the center says of itself. What the center does not
 // hear of is said to be so, and ends with another exit code.
@@ -34,15 +34,15 @@ type options struct {
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "engine",
+		Use:   "center",
 		Short: "Show what the application center follows, and how that goes",
 		Long: `Show what the application center follows, and how that goes: every informer with its state, how many
 objects it has and how often its stream broke, and the clients that follow.
 
-The center shows its engine to those who may list nodes. The exit code is 2 when an informer is neither
+The center shows its state to those who may list nodes. The exit code is 2 when an informer is neither
 Live nor Forbidden: what the center may not read is for whoever gives it rights to decide.`,
-		Example: `  kubectl holdfast engine
-  kubectl holdfast engine --pod holdfast-center-5b4888b74b-vrvw9 -o wide`,
+		Example: `  kubectl holdfast center
+  kubectl holdfast center --pod holdfast-center-5b4888b74b-vrvw9 -o wide`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -67,8 +67,8 @@ type centerStatus struct {
 	Queue        struct {
 		Waiting                  int     `json:"waiting"`
 		OldestSeconds            float64 `json:"oldestSeconds"`
-		Inspections              uint64  `json:"looks"`
-		InspectionSeconds        float64 `json:"lookSeconds"`
+		Inspections              uint64  `json:"builds"`
+		InspectionSeconds        float64 `json:"buildSeconds"`
 		LongestInspectionSeconds float64 `json:"longestSeconds"`
 	} `json:"queue"`
 	Hub struct {
@@ -77,12 +77,12 @@ type centerStatus struct {
 		Snapshots  uint64 `json:"snapshots"`
 		Resumed    uint64 `json:"resumed"`
 		ClosedSlow uint64 `json:"closedSlow"`
-	} `json:"hub"`
+	} `json:"streams"`
 	Access struct {
 		TokenReviews  uint64 `json:"tokenReviews"`
 		AccessReviews uint64 `json:"accessReviews"`
 		Cached        uint64 `json:"cached"`
-	} `json:"access"`
+	} `json:"authz"`
 	History    int    `json:"history"`
 	Goroutines int    `json:"goroutines"`
 	HeapBytes  uint64 `json:"heapBytes"`
@@ -97,10 +97,10 @@ type informer struct {
 	Since       time.Time  `json:"since"`
 	Message     string     `json:"message"`
 	Objects     int        `json:"objects"`
-	LastEvent   *time.Time `json:"heard"`
+	LastEvent   *time.Time `json:"lastEvent"`
 	Events      int64      `json:"events"`
 	Lists       int64      `json:"lists"`
-	Disconnects int64      `json:"cuts"`
+	Disconnects int64      `json:"disconnects"`
 }
 
 func (o *options) run(ctx context.Context, env *cli.Env, out, errOut io.Writer) error {
@@ -122,13 +122,13 @@ func (o *options) run(ctx context.Context, env *cli.Env, out, errOut io.Writer) 
 const (
 	// requestTimeout is how long the center may take.
 	requestTimeout = 15 * time.Second
-	// maxResponseBytes is more than any engine has to say.
+	// maxResponseBytes is more than any center has to say.
 	maxResponseBytes = 64 << 20
 )
 
 func fetch(ctx context.Context, transport http.RoundTripper) ([]byte, error) {
 	client := http.Client{Transport: transport, Timeout: requestTimeout}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, portforward.URL+"/api/v1/engine", http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, portforward.URL+"/api/v1/center", http.NoBody)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (o *options) printAndCheck(body []byte, pod string, now time.Time, out cli.
 		if err := json.Unmarshal(body, &all); err != nil {
 			return err
 		}
-		header := cli.NewHeader("Engine")
+		header := cli.NewHeader("CenterStatus")
 		all["apiVersion"], all["kind"], all["pod"] = header.APIVersion, header.Kind, pod
 		if err := o.Print(out, all); err != nil {
 			return err

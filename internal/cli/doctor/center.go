@@ -18,7 +18,7 @@ func (e *checker) checkCenter(ctx context.Context) {
 	d, err := e.kube.AppsV1().Deployments(e.operatorNamespace).Get(ctx, cli.CenterName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		e.add(check, OK, "not installed: applications do not need it, kubectl holdfast ui and engine do", "")
+		e.add(check, OK, "not installed: applications do not need it, kubectl holdfast ui and center do", "")
 		return
 	case err != nil:
 		e.addUnknown(check, err)

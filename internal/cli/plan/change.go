@@ -74,7 +74,7 @@ func changedFields(before, now rollout.Object) ([]Field, error) {
 		return nil, err
 	}
 	out := diff(b, n)
-	if !strings.Contains(now.GetAnnotations()[appsapi.AnnotationRefs], `"`+unknownHash+`"`) {
+	if !strings.Contains(now.GetAnnotations()[appsapi.AnnotationConfigRefs], `"`+unknownHash+`"`) {
 		return out, nil
 	}
 	for i := range out {
@@ -87,9 +87,9 @@ func changedFields(before, now rollout.Object) ([]Field, error) {
 
 // derivedPaths are the paths of what follows from other fields, and from what pods read.
 var derivedPaths = []string{
-	"metadata.annotations[" + appsapi.AnnotationApplied + "]",
-	"metadata.annotations[" + appsapi.AnnotationRefs + "]",
-	"spec.template.metadata.annotations[" + appsapi.AnnotationConfig + "]",
+	"metadata.annotations[" + appsapi.AnnotationAppliedHash + "]",
+	"metadata.annotations[" + appsapi.AnnotationConfigRefs + "]",
+	"spec.template.metadata.annotations[" + appsapi.AnnotationConfigHash + "]",
 }
 
 // restartedPods is how many pods are replaced, because they are made of another template.

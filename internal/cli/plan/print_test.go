@@ -28,8 +28,8 @@ var samplePlans = []Plan{
 		{Step: 2, Action: Recreated, Component: "db", Kind: "StatefulSet", Name: "shop-db",
 			Fields: []Field{{Path: "spec.volumeClaimTemplates", Old: []any{map[string]any{"size": "1Gi"}}, New: []any{map[string]any{"size": "2Gi"}}}}},
 		{Step: 2, Action: Changed, Component: "api", Kind: "Deployment", Name: "shop-api", Restarts: 3, WaitsFor: []string{"migrate", "db"}, Fields: []Field{
-			{Path: "metadata.annotations[apps.holdfast.dev/applied]", Old: "0123", New: "4567"},
-			{Path: "spec.template.metadata.annotations[apps.holdfast.dev/config]", Old: "0123", Unknown: true},
+			{Path: "metadata.annotations[apps.holdfast.dev/applied-hash]", Old: "0123", New: "4567"},
+			{Path: "spec.template.metadata.annotations[apps.holdfast.dev/config-hash]", Old: "0123", Unknown: true},
 			{Path: "spec.template.spec.containers[app].image", Old: "shop/api:1", New: "shop/api:2"},
 			{Path: "spec.template.spec.containers[app].env[MODE]", New: map[string]any{"name": "MODE", "value": "prod"}},
 			{Path: "spec.template.spec.containers[app].args", Old: []any{"--old"}}}},

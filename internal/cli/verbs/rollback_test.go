@@ -262,7 +262,7 @@ func testRollbackRejectedStorage(w *world) {
 	w.create(fmt.Sprintf(oneDB, "db", "1", "2Gi"))
 	w.waitReady()
 	w.apply(fmt.Sprintf(oneDB, "db", "2", "1Gi"))
-	w.Eventually(func() string { return w.Condition(w.stackKey(), "Ready") }, "60s", "50ms").Should(HavePrefix("False/StorageRefused"))
+	w.Eventually(func() string { return w.Condition(w.stackKey(), "Ready") }, "60s", "50ms").Should(HavePrefix("False/StorageChangeRejected"))
 	before := w.dataVersions()
 	w.Expect(w.mustRun("rollback", "shop", "--yes")).To(ContainSubstring("storage[data].size 1Gi -> 2Gi"))
 	w.waitReady()

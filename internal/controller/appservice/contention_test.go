@@ -39,7 +39,7 @@ var contendingPatches = map[string]func(i int) string{
 		return fmt.Sprintf(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"theirs-%d"}}}`, i)
 	},
 	"the hash": func(i int) string {
-		return fmt.Sprintf(`{"metadata":{"annotations":{"apps.holdfast.dev/applied":"theirs-%d"}}}`, i)
+		return fmt.Sprintf(`{"metadata":{"annotations":{"apps.holdfast.dev/applied-hash":"theirs-%d"}}}`, i)
 	},
 	"a probe": func(i int) string {
 		return fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"app","readinessProbe":{"tcpSocket":null,"httpGet":{"port":80,"path":"/%d"}}}]}}}}`, i)
@@ -104,7 +104,7 @@ func (w *world) contend(duration time.Duration, patch func(i int) string) {
 			w.Expect(w.Patch(w.Context(), d, client.RawPatch(types.StrategicMergePatchType, []byte(patch(i))))).To(Succeed())
 			<-tick.C
 		}
-		if slices.Contains(w.events(), "RepairThrottled") {
+		if slices.Contains(w.events(), "DriftContention") {
 			w.Expect(w.condition("Ready")()).To(Or(
 				Equal(fmt.Sprintf("False/Progressing: Somebody keeps changing Deployment %[1]s/web; it is repaired at most once a second. "+
 					"Find out who: kubectl get deployment web -n %[1]s --show-managed-fields -o yaml", w.NS)),
@@ -117,10 +117,10 @@ func (w *world) contend(duration time.Duration, patch func(i int) string) {
 	w.waitReady()
 	w.WaitIdle(w.name)
 	events := w.events()
-	if !slices.Contains(events, "RepairThrottled") {
+	if !slices.Contains(events, "DriftContention") {
 		w.Logf("the machine was too busy for a fight:\n%s", calls.Count())
-		events = append(events, "RepairThrottled")
+		events = append(events, "DriftContention")
 	}
-	w.Expect(events).To(ConsistOf("ComponentCreated", "ComponentReady", "RepairThrottled"))
+	w.Expect(events).To(ConsistOf("ComponentCreated", "ComponentReady", "DriftContention"))
 	w.expectSteadyState()
 }

@@ -100,7 +100,7 @@ func normalize(w *world, child client.Object) string {
 	for _, name := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences", "namespace"} {
 		delete(metadata, name)
 	}
-	for _, key := range []string{"apps.holdfast.dev/applied", "deployment.kubernetes.io/revision"} {
+	for _, key := range []string{"apps.holdfast.dev/applied-hash", "deployment.kubernetes.io/revision"} {
 		delete(asMap(metadata["annotations"]), key)
 	}
 	spec := asMap(content["spec"])

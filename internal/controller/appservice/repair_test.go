@@ -31,7 +31,7 @@ var driftMutations = map[string]func(client.Object){
 	"owner stripped":     func(o client.Object) { o.SetOwnerReferences(nil) },
 	"labels removed":     func(o client.Object) { o.SetLabels(nil) },
 	"managed-by removed": func(o client.Object) { delete(o.GetLabels(), "app.kubernetes.io/managed-by") },
-	"applied removed":    func(o client.Object) { delete(o.GetAnnotations(), "apps.holdfast.dev/applied") },
+	"applied removed":    func(o client.Object) { delete(o.GetAnnotations(), "apps.holdfast.dev/applied-hash") },
 	"owner and label stripped": func(o client.Object) {
 		o.SetOwnerReferences(nil)
 		delete(o.GetLabels(), "app.kubernetes.io/managed-by")
@@ -101,13 +101,13 @@ func (w *world) expectRepaired(mutate func(client.Object)) {
 	app := w.create(basicSpec)
 	w.waitReady()
 	for _, child := range w.children() {
-		uid, labels, hash := child.GetUID(), child.GetLabels(), child.GetAnnotations()["apps.holdfast.dev/applied"]
+		uid, labels, hash := child.GetUID(), child.GetLabels(), child.GetAnnotations()["apps.holdfast.dev/applied-hash"]
 		w.Expect(holdfastLabelKeys(labels)).NotTo(BeEmpty())
 		calls := w.OperatorRequests(func() {
 			edit(w, child, mutate)
 			w.Eventually(func() map[string]string {
 				w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(child), child)).To(Succeed())
-				if !metav1.IsControlledBy(child, app) || child.GetAnnotations()["apps.holdfast.dev/applied"] != hash {
+				if !metav1.IsControlledBy(child, app) || child.GetAnnotations()["apps.holdfast.dev/applied-hash"] != hash {
 					return nil
 				}
 				return child.GetLabels()

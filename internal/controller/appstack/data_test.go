@@ -96,7 +96,7 @@ func statefulBecomesReady(w *world) {
 	w.Expect(secret.Data["password"]).To(MatchRegexp("^[A-Za-z0-9]{32}$"))
 	w.Expect(w.pod("shop-db-0").Spec.Containers[0].Env).To(ContainElement(HaveField("Name", "PASSWORD")))
 	w.Expect(w.stack().Status.Components[0]).To(And(
-		HaveField("Type", appsapi.ComponentStateful), HaveField("ResourceName", "shop-db"), HaveField("Ready", int32(1)), HaveField("Wanted", int32(1))))
+		HaveField("Type", appsapi.ComponentStateful), HaveField("ResourceName", "shop-db"), HaveField("Ready", int32(1)), HaveField("Desired", int32(1))))
 	w.ExpectSteadyState(w.stack(), set, claim, secret, w.service("shop-db"))
 }
 
@@ -124,7 +124,7 @@ func removedAndAddedAgain(w *world) {
 	w.Eventually(func() *appsv1.StatefulSet { return w.statefulSet("shop-db") }, "20s").Should(BeNil())
 	w.Eventually(func() []appsapi.Retained { return w.stack().Status.Retained }, "20s").Should(ConsistOf(
 		And(HaveField("Kind", "PersistentVolumeClaim"), HaveField("Name", "data-shop-db-0"), HaveField("Component", "db"),
-			HaveField("Remove", ContainSubstring("kubectl delete persistentvolumeclaim data-shop-db-0 -n "+w.NS))),
+			HaveField("RemoveCommand", ContainSubstring("kubectl delete persistentvolumeclaim data-shop-db-0 -n "+w.NS))),
 		And(HaveField("Kind", "Secret"), HaveField("Name", "shop-db-auth"))))
 	w.Eventually(func() map[string]string { return w.claim("data-shop-db-0").Labels }, "20s").Should(HaveKeyWithValue(appsapi.LabelRetained, "true"))
 	w.Eventually(func() []string { return w.Events("AppStack", "shop") }, "20s").Should(ContainElement("DataRetained"))
@@ -275,7 +275,7 @@ func dataAdoptedByAnotherStack(w *world) {
 
 func userProvidedPassword(w *world) {
 	w.create(strings.Replace(statefulSpec, "{key: password, env: PASSWORD}", "{key: password, env: PASSWORD, secretRef: {name: mine, key: secret}}", 1))
-	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/CredentialsMissing: Secret "), HaveSuffix(`mine, from which the credential "password" is copied, does not exist; create it`)))
+	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/CredentialSourceMissing: Secret "), HaveSuffix(`mine, from which the credential "password" is copied, does not exist; create it`)))
 	w.Expect(w.statefulSet("shop-db")).To(BeNil())
 	w.Expect(w.Create(w.Context(), &corev1.Secret{ObjectMeta: w.objectMeta("mine"), StringData: map[string]string{"secret": "open"}})).To(Succeed())
 	w.waitReady()

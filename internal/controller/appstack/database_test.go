@@ -243,7 +243,7 @@ components:
   bindings: [{component: db}]
   service: {image: "shop/web:1"}
 `)
-	w.Eventually(w.condition("Ready"), "90s").Should(And(ContainSubstring("DatabaseSilent"), ContainSubstring("accepts connections and does not answer")))
+	w.Eventually(w.condition("Ready"), "90s").Should(And(ContainSubstring("DatabaseUnresponsive"), ContainSubstring("accepts connections and does not answer")))
 	w.Expect(w.deployment("shop-web")).To(BeNil(), "nobody gets in")
 }
 

@@ -51,7 +51,7 @@ func (w *world) revisionNumbers() []string {
 	var out []string
 	for _, r := range w.revisions() {
 		n := strconv.FormatInt(r.Revision, 10)
-		if r.Annotations["apps.holdfast.dev/healthy"] == "true" {
+		if r.Annotations["apps.holdfast.dev/revision-healthy"] == "true" {
 			n += "h"
 		}
 		out = append(out, n)
@@ -189,7 +189,7 @@ func revisionMetadataIsRepaired(w *world) {
 			w.Eventually(func() bool {
 				r := w.revisions()[0]
 				return r.UID == before.UID && metav1.IsControlledBy(&r, w.stack()) &&
-					fmt.Sprint(r.Labels) == fmt.Sprint(before.Labels) && r.Annotations["apps.holdfast.dev/healthy"] == "true"
+					fmt.Sprint(r.Labels) == fmt.Sprint(before.Labels) && r.Annotations["apps.holdfast.dev/revision-healthy"] == "true"
 			}, "60s", "50ms").Should(BeTrue())
 			w.WaitIdle("shop")
 		})

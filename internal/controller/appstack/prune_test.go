@@ -132,7 +132,7 @@ func keptWhilePodsUseIt(w *world) {
 	w.Expect(w.podsWithAPIHost("shop-api")).To(BeZero())
 	w.waitReady()
 	w.expectDeletedAfterRollout(observer, "shop-api", "shop-web")
-	w.Expect(w.deployment("shop-web").Annotations).NotTo(HaveKey("apps.holdfast.dev/depended-on"))
+	w.Expect(w.deployment("shop-web").Annotations).NotTo(HaveKey("apps.holdfast.dev/previous-depends-on"))
 	w.expectSteadyState()
 }
 
@@ -236,7 +236,7 @@ func renamedWithSameResourceName(w *world) {
 			s.Components[0].Bindings[0] = appsapi.Binding{Component: "backend", EnvPrefix: "API"}
 		})
 		w.Eventually(func() map[string]string { return w.deployment("shop-web").Annotations }, "60s", "50ms").Should(And(
-			HaveKeyWithValue("apps.holdfast.dev/depends-on", "backend"), Not(HaveKey("apps.holdfast.dev/depended-on"))))
+			HaveKeyWithValue("apps.holdfast.dev/depends-on", "backend"), Not(HaveKey("apps.holdfast.dev/previous-depends-on"))))
 		w.waitReady()
 		w.WaitIdle("shop")
 	})
@@ -263,7 +263,7 @@ func portsRemoved(w *world) {
 	w.waitReady()
 
 	harness.Edit(w.World, w.service("shop-lone"), func(s *corev1.Service) {
-		s.Annotations = map[string]string{"apps.holdfast.dev/prune": "disabled", "apps.holdfast.dev/applied": s.Annotations["apps.holdfast.dev/applied"]}
+		s.Annotations = map[string]string{"apps.holdfast.dev/prune": "disabled", "apps.holdfast.dev/applied-hash": s.Annotations["apps.holdfast.dev/applied-hash"]}
 	})
 	w.editComponent("lone", func(c *appsapi.Component) { c.Service.Ports = nil })
 	w.waitReady()

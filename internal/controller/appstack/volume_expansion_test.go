@@ -117,9 +117,9 @@ func expansionKeepsLiveReplicas(w *world) {
 func (w *world) expectStorageRejected(texts ...string) {
 	w.Helper()
 	for _, text := range texts {
-		w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/StorageRefused: "), ContainSubstring(text)))
+		w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/StorageChangeRejected: "), ContainSubstring(text)))
 	}
-	w.Expect(w.condition("Stalled")()).To(HavePrefix("True/StorageRefused"))
+	w.Expect(w.condition("Stalled")()).To(HavePrefix("True/StorageChangeRejected"))
 }
 
 func shrinkIsRejected(w *world) {
@@ -142,7 +142,7 @@ func classWithoutExpansion(w *world) {
 	w.waitReady()
 	set := w.statefulSet("shop-db").UID
 	w.setVolumeSize("2Gi")
-	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/StorageRefused: "), ContainSubstring("storageclass that provisions the pvc must support resize")))
+	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/StorageChangeRejected: "), ContainSubstring("storageclass that provisions the pvc must support resize")))
 	w.Expect(w.statefulSet("shop-db").UID).To(Equal(set), "nothing is made anew for a growth that is refused")
 	w.setVolumeSize("1Gi")
 	w.waitReady()

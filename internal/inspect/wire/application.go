@@ -44,14 +44,14 @@ type Object struct {
 type Cause struct {
 	Code     string     `json:"code"`
 	Severity string     `json:"severity"`
-	Message  string     `json:"sentence"`
+	Message  string     `json:"message"`
 	Fix      string     `json:"fix,omitempty"`
 	Object   Object     `json:"object"`
 	Path     string     `json:"path,omitempty"`
 	Value    string     `json:"value,omitempty"`
 	Since    *time.Time `json:"since,omitempty"`
 	// AffectedPods is how many pods have it.
-	AffectedPods int      `json:"affects,omitempty"`
+	AffectedPods int      `json:"affectedPods,omitempty"`
 	Evidence     []string `json:"evidence,omitempty"`
 	DocURL       string   `json:"doc,omitempty"`
 }
@@ -70,7 +70,7 @@ type Component struct {
 	Health    string   `json:"health"`
 	Message   string   `json:"message,omitempty"`
 	Ready     int32    `json:"ready"`
-	Desired   int32    `json:"wanted"`
+	Desired   int32    `json:"desired"`
 	DependsOn []string `json:"dependsOn,omitempty"`
 	WaitsFor  []string `json:"waitsFor,omitempty"`
 	Causes    []Cause  `json:"causes,omitempty"`

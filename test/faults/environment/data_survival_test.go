@@ -168,7 +168,7 @@ func (w *world) expandVolume(name string) time.Duration {
 	w.resize(name, g.to)
 	if g.ends != "" {
 		app := &appsapi.AppStack{ObjectMeta: w.objectMeta(name)}
-		w.Eventually(func() string { return w.Condition(app, "Ready") }, "60s").Should(And(HavePrefix("False/StorageRefused: "), ContainSubstring(g.ends)))
+		w.Eventually(func() string { return w.Condition(app, "Ready") }, "60s").Should(And(HavePrefix("False/StorageChangeRejected: "), ContainSubstring(g.ends)))
 	} else {
 		w.waitForSize(name, g.to)
 	}

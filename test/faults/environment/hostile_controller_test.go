@@ -70,7 +70,7 @@ components:
 	status := len(calls.Of("appstacks.apps.holdfast.dev", "appservices.apps.holdfast.dev").Writes())
 	w.Expect(status).To(BeNumerically("<=", 24), "the status flaps until the fight is known, and no longer:\n%s", calls.Count())
 	for kind, name := range map[string]string{"AppStack": "shop", "AppService": "lone"} {
-		w.Expect(w.countEvents(kind, name, "RepairThrottled")).To(Equal(1), name)
+		w.Expect(w.countEvents(kind, name, "DriftContention")).To(Equal(1), name)
 	}
 	if longRun {
 		w.Expect(memoryAfter-memoryBefore).To(BeNumerically("<", maxMemoryGrowth), "memory grows with a fight")

@@ -59,12 +59,12 @@ var immutableCases = map[string]immutableCase{
 	"loadbalancer": {edit: setServiceType(appsapi.ServiceLoadBalancer), wantReady: []string{reconciled}},
 	"headless":     {edit: setServiceType(appsapi.ServiceHeadless), wantRejection: "cannot become Headless"},
 	"class": {edit: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].ClassName = new(volsim.Full) }),
-		wantReady: []string{"False/StorageRefused", "cannot move to"}, undo: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].ClassName = new(volsim.Standard) })},
+		wantReady: []string{"False/StorageChangeRejected", "cannot move to"}, undo: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].ClassName = new(volsim.Standard) })},
 	"accessmode": {edit: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].AccessMode = corev1.ReadWriteMany }),
-		wantReady: []string{"False/StorageRefused", "which cannot change"}, undo: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].AccessMode = "" })},
+		wantReady: []string{"False/StorageChangeRejected", "which cannot change"}, undo: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].AccessMode = "" })},
 	"volumes": {edit: editStateful(func(c *appsapi.StatefulComponent) {
 		c.Storage = append(c.Storage, appsapi.StorageSpec{Name: "logs", MountPath: "/logs", Size: resource.MustParse("1Gi")})
-	}), wantReady: []string{"False/StorageRefused", "none can be added or removed"}, undo: editStateful(func(c *appsapi.StatefulComponent) { c.Storage = c.Storage[:1] })},
+	}), wantReady: []string{"False/StorageChangeRejected", "none can be added or removed"}, undo: editStateful(func(c *appsapi.StatefulComponent) { c.Storage = c.Storage[:1] })},
 	"templates": {edit: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].Size = resource.MustParse("2Gi") }), wantReady: []string{reconciled}},
 	"clusterip": {manualChange: func(w *world, name string) {
 		recreateForAdoption(w, &corev1.Service{ObjectMeta: w.objectMeta(name + "-web")}, func(s *corev1.Service) {

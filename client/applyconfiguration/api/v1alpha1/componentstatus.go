@@ -26,8 +26,8 @@ type ComponentStatusApplyConfiguration struct {
 	Message *string `json:"message,omitempty"`
 	// ready is how many pods were ready at the last transition.
 	Ready *int32 `json:"ready,omitempty"`
-	// wanted is how many pods there should be.
-	Wanted *int32 `json:"wanted,omitempty"`
+	// desired is how many pods there should be.
+	Desired *int32 `json:"desired,omitempty"`
 }
 
 // ComponentStatusApplyConfiguration constructs a declarative configuration of the ComponentStatus type for use with
@@ -92,10 +92,10 @@ func (b *ComponentStatusApplyConfiguration) WithReady(value int32) *ComponentSta
 	return b
 }
 
-// WithWanted sets the Wanted field in the declarative configuration to the given value
+// WithDesired sets the Desired field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Wanted field is set to the value of the last call.
-func (b *ComponentStatusApplyConfiguration) WithWanted(value int32) *ComponentStatusApplyConfiguration {
-	b.Wanted = &value
+// If called multiple times, the Desired field is set to the value of the last call.
+func (b *ComponentStatusApplyConfiguration) WithDesired(value int32) *ComponentStatusApplyConfiguration {
+	b.Desired = &value
 	return b
 }

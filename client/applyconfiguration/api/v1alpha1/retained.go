@@ -13,8 +13,8 @@ type RetainedApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// component that it belonged to.
 	Component *string `json:"component,omitempty"`
-	// remove is the command that deletes it for good.
-	Remove *string `json:"remove,omitempty"`
+	// removeCommand is the command that deletes it for good.
+	RemoveCommand *string `json:"removeCommand,omitempty"`
 }
 
 // RetainedApplyConfiguration constructs a declarative configuration of the Retained type for use with
@@ -47,10 +47,10 @@ func (b *RetainedApplyConfiguration) WithComponent(value string) *RetainedApplyC
 	return b
 }
 
-// WithRemove sets the Remove field in the declarative configuration to the given value
+// WithRemoveCommand sets the RemoveCommand field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Remove field is set to the value of the last call.
-func (b *RetainedApplyConfiguration) WithRemove(value string) *RetainedApplyConfiguration {
-	b.Remove = &value
+// If called multiple times, the RemoveCommand field is set to the value of the last call.
+func (b *RetainedApplyConfiguration) WithRemoveCommand(value string) *RetainedApplyConfiguration {
+	b.RemoveCommand = &value
 	return b
 }

@@ -102,7 +102,7 @@ func (s *state) apply(e event) (changed bool, err error) {
 		}
 	}()
 	switch e.name {
-	case "", "reset", "again":
+	case "", "reset", "reconnect":
 		return false, nil
 	case "snapshot":
 		return s.snapshot(e.data)
