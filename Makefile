@@ -88,12 +88,15 @@ GO_TEST := go test -vet=off
 test-api: export HOLDFAST_SEED ?= $(COMMIT_SEED)
 test-api: export HOLDFAST_PREBUILT = $(CURDIR)/bin
 test-api: assets test-programs ## Run what needs an API server, with the race detector
-	@echo "samples of long suites: HOLDFAST_SEED=$$HOLDFAST_SEED"
-	CGO_ENABLED=1 bin/withplane $(GO_TEST) -race $$(go list ./... | grep -vE '$(STORIES)')
-	$(GO_TEST) -run Interleavings ./engine
-	$(GO_TEST) -p 3 $$(go list ./... | grep -E '$(STORIES)' | grep -E '$(BESIDE)')
-	cd examples/own-kind && $(GO_TEST) ./...
-	$(GO_TEST) -p 1 $$(go list ./... | grep -E '$(STORIES)' | grep -vE '$(BESIDE)|/test/e2e')
+	@echo "samples of long suites: HOLDFAST_SEED=$$HOLDFAST_SEED"; failed=0; \
+	group() { printf '\n--- %s\n' "$$1"; shift; "$$@" || failed=1; }; \
+	packages=$$(go list ./...); \
+	group "packages, with the race detector" env CGO_ENABLED=1 bin/withplane $(GO_TEST) -race $$(grep -vE '$(STORIES)' <<<"$$packages"); \
+	group "interleavings" $(GO_TEST) -run Interleavings ./engine; \
+	group "suites that mostly wait" $(GO_TEST) -p 3 $$(grep -E '$(STORIES)' <<<"$$packages" | grep -E '$(BESIDE)'); \
+	group "an operator of one's own" go -C examples/own-kind test -vet=off ./...; \
+	group "suites that need the machine" $(GO_TEST) -p 1 $$(grep -E '$(STORIES)' <<<"$$packages" | grep -vE '$(BESIDE)|/test/e2e'); \
+	exit $$failed
 
 # One build for all packages; each would look for changes in a thousand packages.
 .PHONY: test-programs

@@ -15,6 +15,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/explain"
+	"github.com/holdfast-dev/holdfast/internal/transport"
 )
 
 const (
@@ -24,16 +25,17 @@ const (
 	indexOwner = "owner"
 )
 
-// NewCache makes the cache of a manager as [Setup] needs it: of children and pods it keeps
+// newCacheFunc makes the cache of a manager as [Setup] needs it: of children and pods it keeps
 // only ours, of pods only what explains them, of ConfigMaps and Secrets of others only that
 // they exist. No namespaces means all.
-func NewCache(namespaces ...string) ctrlcache.NewCacheFunc {
+func newCacheFunc(namespaces ...string) ctrlcache.NewCacheFunc {
 	return func(config *rest.Config, defaults ctrlcache.Options) (ctrlcache.Cache, error) {
 		newCache := func(o ctrlcache.Options) (ctrlcache.Cache, error) {
 			o.Scheme, o.Mapper, o.HTTPClient = defaults.Scheme, defaults.Mapper, defaults.HTTPClient
 			o.DefaultTransform = ctrlcache.TransformStripManagedFields()
 			// A read must not begin a watch: it would wait for ever for a kind that has gone.
 			o.ReaderFailOnMissingInformer = true
+			o.NewInformer = transport.NewInformer
 			for _, ns := range namespaces {
 				if o.DefaultNamespaces == nil {
 					o.DefaultNamespaces = map[string]ctrlcache.Config{}

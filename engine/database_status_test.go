@@ -69,7 +69,7 @@ func TestProbeHealth(t *testing.T) {
 	for want, probe := range map[string]probeState{
 		`DatabaseConnectionsExhausted: Account shop of database shop-db has as many connections as it may have`: {state: database.State{AccountLimited: true}},
 		`DatabaseConnectionsExhausted: Database shop-db has no connection left`:                                 {state: database.State{ConnectionsExhausted: true, AccountLimited: true}},
-		`Rotating: Passwords of database shop-db are being replaced`:                            {state: database.State{Rotating: true}},
+		`Rotating: Passwords of database shop-db are being replaced`:                                            {state: database.State{Rotating: true}},
 	} {
 		v := probeHealth(c, probe, `component "web"`)
 		if got := v.Reason + ": " + v.Message; !strings.HasPrefix(got, want) {

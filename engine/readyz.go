@@ -18,11 +18,11 @@ import (
 // cacheSyncRetryInterval is how often a cache that could not be started is tried again.
 const cacheSyncRetryInterval = time.Second
 
-// ReadyzCheck returns a check that holds once everything the manager reads is in its cache, the
+// newReadyzCheck returns a check that holds once everything the manager reads is in its cache, the
 // objects of the given kinds included, as far as the API server knows these. It fills the
 // caches also while another replica leads, so that taking over does not begin with a list
 // of the whole cluster.
-func ReadyzCheck(mgr ctrl.Manager, kinds ...Object) (healthz.Checker, error) {
+func newReadyzCheck(mgr ctrl.Manager, kinds ...Object) (healthz.Checker, error) {
 	discoveryClient, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("ask the API server which kinds it knows: %w", err)

@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// NewRESTMapper knows the resources of the given kinds and of everything the engine reads and
+// newRESTMapper knows the resources of the given kinds and of everything the engine reads and
 // writes, without asking the API server. With it a manager can be made while there is no
 // API server, and waits for one; asking would fail and end the program.
-func NewRESTMapper(scheme *runtime.Scheme, kinds ...Object) (meta.RESTMapper, error) {
+func newRESTMapper(scheme *runtime.Scheme, kinds ...Object) (meta.RESTMapper, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	all := cachedObjects(kinds)
 	for _, c := range optionalChildKinds {

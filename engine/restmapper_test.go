@@ -15,7 +15,7 @@ func TestRESTMapperKnowsLists(t *testing.T) {
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	mapper, err := NewRESTMapper(scheme)
+	mapper, err := newRESTMapper(scheme)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func partialMetadata(kind string) *metav1.PartialObjectMetadata {
 	return m
 }
 
-// Setup makes a manager run a kind. The manager's cache must be made with [NewCache].
+// Setup makes a manager run a kind. The manager must be made with [NewManager].
 func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 	o = o.withDefaults()
 	gvk, err := apiutil.GVKForObject(kind.New(), mgr.GetScheme())
@@ -115,7 +115,7 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 	}
 	cache, ok := mgr.GetCache().(compositeCache)
 	if !ok {
-		return fmt.Errorf("set up %s: the manager needs the cache of engine.NewCache, and has %T", gvk.Kind, mgr.GetCache())
+		return fmt.Errorf("set up %s: create the manager with engine.NewManager: its cache is a %T", gvk.Kind, mgr.GetCache())
 	}
 	discoveryClient, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {

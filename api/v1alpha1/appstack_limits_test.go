@@ -155,9 +155,9 @@ observedGeneration: 3
 conditions: [{type: Ready, status: "False", reason: WaitingForDependency, message: Component "web" waits for "api", observedGeneration: 3, lastTransitionTime: "2026-01-02T03:04:05Z"}]
 causes: [{code: ImageNotFound, message: there is no such image, object: {kind: Pod, name: shop-api-1}, since: "2026-01-02T03:04:05Z"}]
 components:
-- {name: migrate, type: Job, resourceName: shop-migrate, health: Healthy, ready: 0, wanted: 0}
-- {name: api, type: Service, resourceName: shop-api, health: Degraded, reason: ImageNotFound, message: there is no such image, ready: 0, wanted: 2}
-- {name: web, type: Service, health: Waiting, reason: WaitingForDependency, message: waits for "api", ready: 0, wanted: 1}
+- {name: migrate, type: Job, resourceName: shop-migrate, health: Healthy, ready: 0, desired: 0}
+- {name: api, type: Service, resourceName: shop-api, health: Degraded, reason: ImageNotFound, message: there is no such image, ready: 0, desired: 2}
+- {name: web, type: Service, health: Waiting, reason: WaitingForDependency, message: waits for "api", ready: 0, desired: 1}
 componentsReady: 1/3
 currentRevision: "7"
 healthyRevision: "6"`

@@ -7,16 +7,13 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
@@ -151,14 +148,8 @@ func newManager(o options) (ctrl.Manager, error) {
 		return nil, err
 	}
 	kinds := []engine.Object{&appsapi.AppService{}, &appsapi.AppStack{}, &appsapi.CloudManager{}}
-	mapper, err := engine.NewRESTMapper(scheme, kinds...)
-	if err != nil {
-		return nil, err
-	}
-	mgr, err := ctrl.NewManager(engine.RetryInformers(cfg), ctrl.Options{
+	mgr, err := engine.NewManager(cfg, engine.ManagerOptions{Kinds: kinds, Namespaces: o.namespaces, Manager: ctrl.Options{
 		Scheme:                  scheme,
-		MapperProvider:          func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
-		NewCache:                engine.NewCache(o.namespaces...),
 		HealthProbeBindAddress:  o.healthAddress,
 		Metrics:                 metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization},
 		PprofBindAddress:        o.pprofAddress,
@@ -171,22 +162,15 @@ func newManager(o options) (ctrl.Manager, error) {
 		LeaseDuration:                 new(leaseDuration),
 		RenewDeadline:                 new(renewDeadline),
 		RetryPeriod:                   new(retryPeriod),
-	})
+	}})
 	if err != nil {
-		return nil, fmt.Errorf("create manager: %w", err)
+		return nil, err
 	}
 	engineOptions := engine.Options{Workers: o.workers, MaxBackoff: o.maxBackoff, Namespace: o.operatorNamespace()}
 	if err := errors.Join(appservice.Setup(mgr, engineOptions), appstack.Setup(mgr, engineOptions), cloudmanager.Setup(mgr, engineOptions)); err != nil {
 		return nil, err
 	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return nil, err
-	}
-	ready, err := engine.ReadyzCheck(mgr, kinds...)
-	if err != nil {
-		return nil, err
-	}
-	return mgr, mgr.AddReadyzCheck("caches", ready)
+	return mgr, mgr.AddHealthzCheck("ping", healthz.Ping)
 }
 
 // setLogger sends everything, client-go's own words included, through one JSON

@@ -5,9 +5,7 @@ package main
 import (
 	"context"
 	"log"
-	"net/http"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -38,16 +36,10 @@ func run(ctx context.Context, cfg *rest.Config) error {
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return err
 	}
-	// It knows the kinds by heart: the program waits for an API server instead of ending.
-	mapper, err := engine.NewRESTMapper(scheme, &Guestbook{})
-	if err != nil {
-		return err
-	}
-	mgr, err := ctrl.NewManager(engine.RetryInformers(cfg), ctrl.Options{
-		Scheme: scheme, NewCache: engine.NewCache(), Metrics: metricsserver.Options{BindAddress: "0"},
-		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
+	mgr, err := engine.NewManager(cfg, engine.ManagerOptions{Kinds: []engine.Object{&Guestbook{}}, Manager: ctrl.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		LeaderElection: true, LeaderElectionID: "guestbook-operator", LeaderElectionNamespace: "holdfast-system",
-	})
+	}})
 	if err != nil {
 		return err
 	}

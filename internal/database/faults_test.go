@@ -30,6 +30,7 @@ func (h *harness) execAsRoot(statement string) {
 
 // What somebody has changed in the server is put right if root still gets in, and said if not.
 func TestPasswordChangedInServer(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "behind")
 	h.reconcile()
 	root, err := session.Login{Address: net.JoinHostPort(h.server.Address, "3306"), User: session.Root, Password: h.server.RootPassword}.Open(t.Context())
@@ -48,6 +49,7 @@ func TestPasswordChangedInServer(t *testing.T) {
 // A password that is missing, or is not the one that those know who use the account, is put right without
 // cutting anybody off.
 func TestPasswordEditedInSecret(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "edited")
 	h.reconcile()
 	h.rollConsumers()
@@ -69,6 +71,7 @@ func TestPasswordEditedInSecret(t *testing.T) {
 
 // What others do to the binding is no reason to go round in circles, or to lose its owner.
 func TestBindingEditedByOthers(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "bound")
 	h.reconcile()
 	h.editSecret(h.db.Binding, func(data map[string][]byte) { data["ca.crt"] = []byte("theirs") })
@@ -95,6 +98,7 @@ func TestBindingEditedByOthers(t *testing.T) {
 
 // A reset sets what is stored. Whoever has stored another password since gets that one.
 func TestResetUsesStoredPassword(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "stored")
 	h.reconcile()
 	h.editSecret(h.db.Secret, func(data map[string][]byte) { data[mariadb.KeyRootPassword] = []byte("a guess") })
@@ -108,6 +112,7 @@ func TestResetUsesStoredPassword(t *testing.T) {
 
 // A schema that somebody has dropped is made again: empty, but there.
 func TestDroppedSchemaIsRecreated(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "dropped")
 	h.reconcile()
 	h.execAsRoot("DROP DATABASE shop")
@@ -119,6 +124,7 @@ func TestDroppedSchemaIsRecreated(t *testing.T) {
 
 // While a password is on its way, the account may be lost.
 func TestAccountLostWhileRotating(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, newClient(t), "10.11", "lost")
 	h.reconcile()
 	h.rollConsumers()
@@ -133,6 +139,7 @@ func TestAccountLostWhileRotating(t *testing.T) {
 
 // An account that cannot get in whatever its password is said, and not set again and again without a word.
 func TestAccountRejectedDespiteCorrectPassword(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "shut")
 	h.reconcile()
 	h.execAsRoot("ALTER USER 'shop'@'%' REQUIRE SSL")
@@ -144,6 +151,7 @@ func TestAccountRejectedDespiteCorrectPassword(t *testing.T) {
 
 // An account that has all the connections that it may have gets in, and is said to be full.
 func TestAccountConnectionLimit(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "limited")
 	h.reconcile()
 	h.execAsRoot("ALTER USER 'shop'@'%' WITH MAX_USER_CONNECTIONS 1")
@@ -160,6 +168,7 @@ func TestAccountConnectionLimit(t *testing.T) {
 
 // The new password in the place of the old one, by somebody who wanted to help.
 func TestNewPasswordStoredEarly(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "early")
 	h.reconcile()
 	h.rollConsumers()
@@ -177,6 +186,7 @@ func TestNewPasswordStoredEarly(t *testing.T) {
 
 // A password that programs do not read alike is not taken, and the one that is there stays.
 func TestInvalidDeclaredPasswordIsRejected(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "unfit")
 	h.reconcile()
 	h.db.UserCredential.Value = "from echo\n"
@@ -188,6 +198,7 @@ func TestInvalidDeclaredPasswordIsRejected(t *testing.T) {
 
 // Who is locked out may have the stored password put into the server, once for each time of asking.
 func TestLockedOutAndReset(t *testing.T) {
+	t.Parallel()
 	c := newClient(t)
 	for _, version := range mariadbd.Versions {
 		t.Run(version, func(t *testing.T) {
@@ -224,6 +235,7 @@ func TestLockedOutAndReset(t *testing.T) {
 
 // A first start that was killed leaves a server that nobody can get into; that is said, and can be mended.
 func TestFirstStartInterrupted(t *testing.T) {
+	t.Parallel()
 	c := newClient(t)
 	for _, version := range mariadbd.Versions {
 		t.Run(version, func(t *testing.T) {
@@ -245,6 +257,7 @@ func TestFirstStartInterrupted(t *testing.T) {
 
 // A server that hangs costs a visit its time, and no more.
 func TestHangingServer(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "hangs")
 	h.reconcile()
 	h.server.Pause()

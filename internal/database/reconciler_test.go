@@ -51,6 +51,7 @@ func (h *harness) crashAfter(steps int) (crashed bool) {
 // Whoever is killed after any step leaves passwords behind that open the database, and whoever
 // comes next ends with exactly one.
 func TestRotationSurvivesCrashAfterAnyStep(t *testing.T) {
+	t.Parallel()
 	c := newClient(t)
 	for _, version := range mariadbd.Versions {
 		t.Run(version, func(t *testing.T) {
@@ -124,6 +125,7 @@ func (h *harness) checkRotated(former map[string]string, i int) {
 
 // A volume from before has root alone: the account and its schema are made.
 func TestCreatesAccountAndBinding(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "made")
 	state := h.reconcile()
 	if state.Version.Series() != "11.8" || state.Rotating {
@@ -145,6 +147,7 @@ func TestCreatesAccountAndBinding(t *testing.T) {
 
 // Who waits for users to roll goes no further, and says so.
 func TestAwaitsConsumers(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, newClient(t), "10.11", "awaits")
 	h.reconcile()
 	h.rollConsumers()
@@ -168,6 +171,7 @@ func TestAwaitsConsumers(t *testing.T) {
 
 // What is generated is replaced when its time has come; what is declared is for others to replace.
 func TestRotatesOnSchedule(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "scheduled")
 	h.db.Rotation.EveryDays = new(int32(30))
 	state := h.reconcile()
@@ -213,6 +217,7 @@ func (c *countingClient) Apply(ctx context.Context, o runtime.ApplyConfiguration
 
 // Others wait for the first visit, and for the second as long as nobody has rolled: what is known is not asked for again.
 func TestReconcileRequestBudget(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, newClient(t), mariadbd.Versions[0], "once")
 	expectRequests := func(what string, reads, writes int) {
 		t.Helper()
@@ -252,6 +257,7 @@ func (m *rendezvousClient) Get(ctx context.Context, key client.ObjectKey, o clie
 
 // What is stored and what others are told is asked for at the same time: somebody waits, and may be far from the API server.
 func TestReconcileReadsInParallel(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, newClient(t), mariadbd.Versions[0], "at-once")
 	m := &rendezvousClient{Client: h.client}
 	m.both.Add(2)

@@ -33,7 +33,7 @@ func TestInvalidPodSettings(t *testing.T) {
 		overlay(`{spec: {$patch: replace, containers: [{name: app, image: a}]}}`):                          "podTemplateOverlay takes away or changes spec.securityContext",
 		overlay(`{metadata: {labels: {app.kubernetes.io/managed-by: me}}}`):                                "podTemplateOverlay takes away or changes the label app.kubernetes.io/managed-by",
 		overlay(`{metadata: {labels: {$patch: replace}}}`):                                                 "podTemplateOverlay takes away or changes the label",
-		overlay(`{metadata: {annotations: {apps.holdfast.dev/config-hash: null}}}`):                             "podTemplateOverlay takes away or changes the annotation apps.holdfast.dev/config-hash",
+		overlay(`{metadata: {annotations: {apps.holdfast.dev/config-hash: null}}}`):                        "podTemplateOverlay takes away or changes the annotation apps.holdfast.dev/config-hash",
 		overlay(`{metadata: {annotations: {apps.holdfast.dev/restarted-at: now}}}`):                        "podTemplateOverlay takes away or changes the annotation apps.holdfast.dev/restarted-at",
 	} {
 		t.Run(spec, func(t *testing.T) {

@@ -87,6 +87,7 @@ func forEachServer(t *testing.T, test func(dbServer)) {
 var oddPasswords = []string{`it's`, `a"b`, `back\slash`, `dollar$HOME`, `per%cent_`, "`tick`", `; DROP TABLE x; --`, `ü€漢`, ` leading and trailing `, `'`, `\`, `\'`, strings.Repeat("x", 128)}
 
 func TestSetPasswords(t *testing.T) {
+	t.Parallel()
 	forEachServer(t, func(d dbServer) {
 		root := d.openRoot()
 		const user = "shop_db"
@@ -113,6 +114,7 @@ func TestSetPasswords(t *testing.T) {
 
 // Root logs in from the pod itself, and from afar: both are one account to people.
 func TestRootPasswordOnAllHosts(t *testing.T) {
+	t.Parallel()
 	forEachServer(t, func(d dbServer) {
 		root := d.openRoot()
 		d.must(root.SetPasswords(d.Context(), session.Root, mariadb.Hash("next")))
@@ -125,6 +127,7 @@ func TestRootPasswordOnAllHosts(t *testing.T) {
 
 // A schema is its account's alone, also where _ could stand for any letter.
 func TestSchemaIsolation(t *testing.T) {
+	t.Parallel()
 	forEachServer(t, func(d dbServer) {
 		root := d.openRoot()
 		for _, name := range []string{"a_b", "axb"} {
@@ -136,6 +139,7 @@ func TestSchemaIsolation(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
+	t.Parallel()
 	forEachServer(t, func(d dbServer) {
 		v, err := d.openRoot().Version(d.Context())
 		d.must(err)
@@ -146,6 +150,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestErrorKinds(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts servers")
 	}

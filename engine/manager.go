@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"fmt"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/holdfast-dev/holdfast/internal/transport"
+)
+
+// ManagerOptions configure a manager. Kinds and Manager.Scheme are required.
+type ManagerOptions struct {
+	// Kinds has one empty object of each kind that the manager runs.
+	Kinds []Object
+	// Namespaces are the namespaces that are watched; none means all.
+	Namespaces []string
+	// Manager has everything else: scheme, leader election, metrics. MapperProvider and NewCache
+	// are set by NewManager.
+	Manager ctrl.Options
+}
+
+// NewManager returns a manager as [Setup] needs it. It starts without an API server and waits for
+// one, it caches only what the engine reads, and its readiness check passes once the caches are in
+// sync, also on a standby replica.
+func NewManager(cfg *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
+	mapper, err := newRESTMapper(o.Manager.Scheme, o.Kinds...)
+	if err != nil {
+		return nil, err
+	}
+	options := o.Manager
+	options.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil }
+	options.NewCache = newCacheFunc(o.Namespaces...)
+	mgr, err := ctrl.NewManager(transport.RetryInformers(cfg), options)
+	if err != nil {
+		return nil, fmt.Errorf("create manager: %w", err)
+	}
+	ready, err := newReadyzCheck(mgr, o.Kinds...)
+	if err != nil {
+		return nil, err
+	}
+	return mgr, mgr.AddReadyzCheck("caches", ready)
+}
