@@ -75,11 +75,12 @@ verify: ## Regenerate, lint and fail on any difference
 test: ## Run everything that needs no cluster
 	for m in $(MODULES); do (cd $$m && go test -short ./...); done
 
-# Stories and budgets drive the operator's own program, built with the race detector; with
-# it in the tests too, or beside each other, they would mostly measure themselves.
+# Suites that drive the operator's own program, built with the race detector: the tests need none.
 STORIES := /internal/controller/|/internal/cli/(doctor|find|verbs|logs)$$|/test/
-# Tests of the whole that do not mind each other, and mostly wait.
-BESIDE := /internal/cli/|/test/(docs|falsepositives|importrules|install|invalidspecs|planaccuracy|policy|schemawalk|watchgaps)
+# Suites that mostly wait, three at a time.
+BESIDE := /internal/cli/|/test/(docs|everything|falsepositives|importrules|install|invalidspecs|planaccuracy|policy|schemawalk|watchgaps|withplane)
+# Suites that count or measure: one at a time, or they would measure each other.
+MEASURE := /test/(apibudget|bench|center|database|pluginscale)
 # Samples of long suites differ from commit to commit; a failure prints how to repeat it.
 COMMIT_SEED = $(shell echo $$((0x$$(git rev-parse HEAD 2>/dev/null | cut -c1-7 | grep . || echo 1))))
 # The linter has run vet.
@@ -94,8 +95,9 @@ test-api: assets test-programs ## Run what needs an API server, with the race de
 	group "packages, with the race detector" env CGO_ENABLED=1 bin/withplane $(GO_TEST) -race $$(grep -vE '$(STORIES)' <<<"$$packages"); \
 	group "interleavings" $(GO_TEST) -run Interleavings ./engine; \
 	group "suites that mostly wait" $(GO_TEST) -p 3 $$(grep -E '$(STORIES)' <<<"$$packages" | grep -E '$(BESIDE)'); \
-	group "an operator of one's own" go -C examples/own-kind test -vet=off ./...; \
-	group "suites that need the machine" $(GO_TEST) -p 1 $$(grep -E '$(STORIES)' <<<"$$packages" | grep -vE '$(BESIDE)|/test/e2e'); \
+	group "own-kind example" go -C examples/own-kind test -vet=off ./...; \
+	group "stories and faults" $(GO_TEST) -p 2 $$(grep -E '$(STORIES)' <<<"$$packages" | grep -vE '$(BESIDE)|$(MEASURE)|/test/e2e'); \
+	group "budgets and latencies" $(GO_TEST) -p 1 $$(grep -E '$(MEASURE)' <<<"$$packages"); \
 	exit $$failed
 
 # One build for all packages; each would look for changes in a thousand packages.

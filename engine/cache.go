@@ -49,7 +49,11 @@ func newCacheFunc(namespaces ...string) ctrlcache.NewCacheFunc {
 			return nil, err
 		}
 		configMaps, err := newCache(ctrlcache.Options{ByObject: map[client.Object]ctrlcache.ByObject{&corev1.ConfigMap{}: managedOnly}})
-		return compositeCache{primary, configMaps, &watchEpochs{ended: map[schema.GroupVersionKind]int{}}}, err
+		return compositeCache{
+			Cache: primary, configMaps: configMaps, scheme: defaults.Scheme,
+			watchEpochs: &watchEpochs{ended: map[schema.GroupVersionKind]int{}},
+			indexes:     &indexSet{added: map[indexKey]bool{}},
+		}, err
 	}
 }
 

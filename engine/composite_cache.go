@@ -2,11 +2,17 @@ package engine
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 // compositeCache is two caches that look like one. Of all ConfigMaps we keep that they exist,
@@ -14,7 +20,21 @@ import (
 type compositeCache struct {
 	ctrlcache.Cache
 	configMaps  ctrlcache.Cache
+	scheme      *runtime.Scheme
 	watchEpochs *watchEpochs
+	indexes     *indexSet
+}
+
+// indexSet remembers the indexes of a cache. Every kind needs the same ones, and the cache returns
+// an error for one that is there.
+type indexSet struct {
+	mu    sync.Mutex
+	added map[indexKey]bool
+}
+
+type indexKey struct {
+	object schema.GroupVersionKind
+	field  string
 }
 
 // cacheFor is the cache that an object, or a list of objects, is in.
@@ -41,14 +61,35 @@ func (s compositeCache) GetInformer(ctx context.Context, obj client.Object, opts
 	return s.cacheFor(obj).GetInformer(ctx, obj, opts...)
 }
 
-// RemoveInformer ends that.
+// RemoveInformer stops the informer of a kind; its indexes go with it.
 func (s compositeCache) RemoveInformer(ctx context.Context, obj client.Object) error {
+	s.indexes.mu.Lock()
+	defer s.indexes.mu.Unlock()
+	gvk, err := apiutil.GVKForObject(obj, s.scheme)
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(s.indexes.added, func(k indexKey, _ bool) bool { return k.object == gvk })
 	return s.cacheFor(obj).RemoveInformer(ctx, obj)
 }
 
-// IndexField adds an index.
+// IndexField adds an index unless it is there.
 func (s compositeCache) IndexField(ctx context.Context, obj client.Object, field string, indexFunc client.IndexerFunc) error {
-	return s.cacheFor(obj).IndexField(ctx, obj, field, indexFunc)
+	s.indexes.mu.Lock()
+	defer s.indexes.mu.Unlock()
+	gvk, err := apiutil.GVKForObject(obj, s.scheme)
+	if err != nil {
+		return err
+	}
+	key := indexKey{gvk, field}
+	if s.indexes.added[key] {
+		return nil
+	}
+	if err := s.cacheFor(obj).IndexField(ctx, obj, field, indexFunc); err != nil {
+		return fmt.Errorf("index %s by %s: %w", gvk.Kind, field, err)
+	}
+	s.indexes.added[key] = true
+	return nil
 }
 
 // Start runs both until the context ends.

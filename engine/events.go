@@ -15,6 +15,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
+	"github.com/holdfast-dev/holdfast/internal/conditions"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
@@ -137,9 +138,7 @@ type eventRecorder struct{ events.EventRecorder }
 func (r eventRecorder) emit(ctx context.Context, app client.Object, gvk schema.GroupVersionKind, res result, before, after *appsapi.ApplicationStatus) {
 	log := ctrl.LoggerFrom(ctx)
 	for _, o := range buildEvents(app.GetNamespace(), res, before, after) {
-		if len(o.note) > maxNoteLength {
-			o.note = o.note[:maxNoteLength]
-		}
+		o.note = conditions.Truncate(o.note, maxNoteLength)
 		log.Info("Application changed", "reason", o.reason, "note", o.note)
 		r.Eventf(regarding(app, gvk, o.component), nil, o.eventType, o.reason, o.action, "%s", o.note)
 	}

@@ -2,10 +2,14 @@ package engine
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
@@ -62,5 +66,22 @@ func TestBuildEvents(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// noteRecorder keeps the last note.
+type noteRecorder struct{ note string }
+
+func (r *noteRecorder) Eventf(_, _ runtime.Object, _, _, _, _ string, args ...any) {
+	r.note = args[0].(string)
+}
+
+func TestLongNoteKeepsCharacters(t *testing.T) {
+	recorder := &noteRecorder{}
+	res := result{events: []eventRecord{warningEvent("Broken", strings.Repeat("ü", maxNoteLength))}}
+	before := &appsapi.ApplicationStatus{Conditions: []metav1.Condition{{Type: appsapi.ConditionReady, Reason: "Same"}}}
+	eventRecorder{recorder}.emit(t.Context(), &appsapi.AppService{}, schema.GroupVersionKind{Kind: "AppService"}, res, before, before)
+	if !utf8.ValidString(recorder.note) || len(recorder.note) > maxNoteLength || len(recorder.note) < maxNoteLength-10 {
+		t.Errorf("note of %d bytes, valid %t: %q", len(recorder.note), utf8.ValidString(recorder.note), recorder.note)
 	}
 }

@@ -162,7 +162,7 @@ func (o *optionalKind) startWatch(ctx context.Context) error {
 	queue, epoch := o.queue, o.cache.watchEpochs.current(o.gvk)
 	o.mu.Unlock()
 	s := ctrlsource.Kind[client.Object](perSourceSyncCache{o.cache}, o.object, o.handler)
-	err := addIndex(ctx, o.cache, o.object, indexOwner, ownerIndexKeys)
+	err := o.cache.IndexField(ctx, o.object, indexOwner, ownerIndexKeys)
 	if err == nil {
 		err = s.Start(watchCtx, queue)
 	}

@@ -198,11 +198,11 @@ type perSourceSyncCache struct{ ctrlcache.Cache }
 // told it everything.
 func (perSourceSyncCache) WaitForCacheSync(context.Context) bool { return true }
 
-// addIndexes may be asked for by every kind; the indexes are the same.
+// addIndexes adds what the reconciler looks objects up by. Every kind asks for the same ones.
 func addIndexes(mgr ctrl.Manager) error {
 	ctx, indexer := context.Background(), mgr.GetFieldIndexer()
 	for _, child := range childKinds {
-		if err := addIndex(ctx, indexer, child.object, indexOwner, ownerIndexKeys); err != nil {
+		if err := indexer.IndexField(ctx, child.object, indexOwner, ownerIndexKeys); err != nil {
 			return err
 		}
 	}
@@ -216,17 +216,9 @@ func addIndexes(mgr ctrl.Manager) error {
 		{claimObject, indexWorkload, workloadIndexKeys}, {secret, indexWorkload, workloadIndexKeys},
 		{claimObject, indexRetained, retainedIndexKeys}, {secret, indexRetained, retainedIndexKeys},
 	} {
-		if err := addIndex(ctx, indexer, idx.object, idx.field, idx.indexFunc); err != nil {
+		if err := indexer.IndexField(ctx, idx.object, idx.field, idx.indexFunc); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func addIndex(ctx context.Context, indexer client.FieldIndexer, obj client.Object, field string, indexFunc client.IndexerFunc) error {
-	err := indexer.IndexField(ctx, obj, field, indexFunc)
-	if err != nil && !strings.Contains(err.Error(), "indexer conflict") {
-		return fmt.Errorf("index %T by %s: %w", obj, field, err)
 	}
 	return nil
 }

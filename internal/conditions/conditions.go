@@ -33,19 +33,23 @@ func SetOrRemove(conditions *[]metav1.Condition, present bool, c metav1.Conditio
 	Set(conditions, c, now)
 }
 
-// Trim shortens a message at the end of a word, and puts it on one line.
-func Trim(message string) string {
-	message = strings.Join(strings.Fields(message), " ")
-	if len(message) <= maxMessage {
-		return message
+// Trim puts a message on one line and shortens it to what a condition may hold.
+func Trim(message string) string { return Truncate(message, maxMessage) }
+
+// Truncate puts a text on one line and shortens it to at most limit bytes, at the end of a word
+// if there is one in the second half, and never inside a character.
+func Truncate(text string, limit int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) <= limit {
+		return text
 	}
 	const ellipsis = " ..."
-	cut := maxMessage - len(ellipsis)
-	for !utf8.RuneStart(message[cut]) {
+	cut := limit - len(ellipsis)
+	for !utf8.RuneStart(text[cut]) {
 		cut--
 	}
-	if space := strings.LastIndexByte(message[:cut], ' '); space > maxMessage/2 {
+	if space := strings.LastIndexByte(text[:cut], ' '); space > limit/2 {
 		cut = space
 	}
-	return message[:cut] + ellipsis
+	return text[:cut] + ellipsis
 }

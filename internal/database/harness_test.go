@@ -3,6 +3,7 @@ package database
 import (
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,13 +132,18 @@ func (h *harness) checkLogins(when string) {
 	}
 }
 
+// TestMain silences controller-runtime once: tests run in parallel.
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
+
 // planes are shared by the tests of all versions.
 func newClient(t *testing.T) client.Client {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts servers")
 	}
-	log.SetLogger(logr.Discard())
 	p := testutil.SharedControlPlane(t)
 	c, err := client.New(p.Config, client.Options{})
 	if err != nil {

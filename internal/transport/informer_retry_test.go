@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,13 +23,13 @@ import (
 type flakyTransport struct {
 	failures int
 	err      error
-	attempts int
+	attempts atomic.Int32
 }
 
 func (f *flakyTransport) RoundTrip(*http.Request) (*http.Response, error) {
-	f.attempts++
+	n := int(f.attempts.Add(1))
 	switch {
-	case f.attempts > f.failures:
+	case n > f.failures:
 	case f.err == nil:
 		return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody}, nil
 	default:
@@ -68,8 +69,8 @@ func TestOnlyInformerRequestsAreRetried(t *testing.T) {
 			if err == nil {
 				defer func() { _ = response.Body.Close() }()
 			}
-			if server.attempts != tc.wantAttempts || (err == nil && response.StatusCode == http.StatusOK) != (tc.wantAttempts == 4) {
-				t.Errorf("%d attempts, want %d: %v", server.attempts, tc.wantAttempts, err)
+			if int(server.attempts.Load()) != tc.wantAttempts || (err == nil && response.StatusCode == http.StatusOK) != (tc.wantAttempts == 4) {
+				t.Errorf("%d attempts, want %d: %v", server.attempts.Load(), tc.wantAttempts, err)
 			}
 		})
 	}
@@ -105,8 +106,8 @@ func TestOutageBlocksInformersOnly(t *testing.T) {
 			informer.RunWithContext(ctx)
 		}()
 		time.Sleep(10500 * time.Millisecond)
-		if server.attempts < 10 {
-			t.Errorf("%d attempts of the informer in 10 seconds, want one per second", server.attempts)
+		if server.attempts.Load() < 10 {
+			t.Errorf("%d attempts of the informer in 10 seconds, want one per second", server.attempts.Load())
 		}
 		start := time.Now()
 		_, err := client.CoreV1().Events("shop").List(ctx, metav1.ListOptions{Limit: 100})
