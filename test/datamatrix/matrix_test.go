@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/holdfast-dev/holdfast/internal/testutil"
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
@@ -26,7 +27,7 @@ import (
 // Without flags a sample is played, as one test among others; make data-matrix plays all.
 var (
 	allPairs    = flag.Bool("all", os.Getenv("HOLDFAST_LONG") != "", "play every pair")
-	sampleShift = flag.Int("shift", 5, "of a sample: which operation follows which")
+	sampleShift = flag.Int("shift", int(testutil.Seed()%12), "of a sample: which operation follows which")
 	parallelism = flag.Int("abreast", 24, "pairs that are played at the same time")
 	writeReport = flag.Bool("report", false, "write the table of docs/user/data-safety.md; needs -all")
 )

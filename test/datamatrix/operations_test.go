@@ -71,13 +71,23 @@ func (p *stackDriver) reAdd() {
 	p.waitSettled()
 }
 
+// restart waits for another pod. Ready does not tell that the restart is over: while a change of
+// the storage is rejected, it says the same before and after.
+func (p *stackDriver) restart() {
+	before := p.podUID()
+	p.present = true
+	p.restarts++
+	p.applySpec()
+	if before != "" && p.lostPassword == "" { // without its password nothing starts
+		p.Eventually(p.podUID, stepTimeout).ShouldNot(Or(BeEmpty(), Equal(before)), "the pod was not replaced")
+	}
+	p.waitSettled()
+}
+
 // scale of what is not there adds it without pods first.
 func (p *stackDriver) scale() {
-	if p.database { // which is one server; it can be started again
-		p.present = true
-		p.restarts++
-		p.applySpec()
-		p.waitSettled()
+	if p.database { // one server, which cannot be scaled: restart it
+		p.restart()
 		return
 	}
 	p.present, p.replicas = true, 0

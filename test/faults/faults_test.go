@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/testutil"
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/test/faults/report"
@@ -21,7 +22,7 @@ import (
 
 var (
 	planCount  = flag.Int("plans", 56, "how many plans to play, drawn by chance; 0 for all")
-	seed       = flag.Uint64("seed", 1, "of everything that is drawn by chance")
+	seed       = flag.Uint64("seed", testutil.Seed(), "of everything that is drawn by chance")
 	replay     = flag.String("replay", "", "plays one plan, for example crash,upgrade,apply:deployments.apps/solo:1,before")
 	kindFilter = flag.String("kinds", "", "plays plans of some kinds only, separated by commas")
 	stepPrefix = flag.String("steps", "", "plays plans of steps only whose names begin so, data- for example")
