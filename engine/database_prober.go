@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/holdfast-dev/holdfast/internal/database"
 	"github.com/holdfast-dev/holdfast/internal/desired"
@@ -37,7 +38,10 @@ type databaseProber struct {
 	pingFunc     func(context.Context, database.Database, database.State) error
 	pingInterval time.Duration
 	requeue      func(types.NamespacedName)
+	clock        clock.WithDelayedExecution
 	slots        chan struct{}
+	// ctx is that of the manager: probes stop with it.
+	ctx context.Context
 
 	mu     sync.Mutex
 	probes map[types.NamespacedName]map[string]*probeState // by application and component
@@ -88,9 +92,15 @@ type probeState struct {
 	failures int
 }
 
-func newDatabaseProber(keeper *database.Reconciler, requeue func(types.NamespacedName)) *databaseProber {
-	return &databaseProber{probeFunc: keeper.Reconcile, pingFunc: keeper.Ping, pingInterval: pingInterval, requeue: requeue, slots: make(chan struct{}, maxConcurrentProbes), probes: map[types.NamespacedName]map[string]*probeState{}}
+func newDatabaseProber(keeper *database.Reconciler, c clock.WithDelayedExecution, requeue func(types.NamespacedName)) *databaseProber {
+	return &databaseProber{
+		probeFunc: keeper.Reconcile, pingFunc: keeper.Ping, pingInterval: pingInterval, requeue: requeue, clock: c,
+		slots: make(chan struct{}, maxConcurrentProbes), probes: map[types.NamespacedName]map[string]*probeState{},
+	}
 }
+
+// start sets the context of all probes, before the first one.
+func (p *databaseProber) start(ctx context.Context) { p.ctx = ctx }
 
 // latestProbe returns what is known of a database, and has it asked if that is old. answered is false when
 // nothing is known of this server.
@@ -134,6 +144,10 @@ func (p *databaseProber) runProbe(id databaseID, v *probeState, key probeKey, db
 	var state database.State
 	var err error
 	p.withSlot(func(ctx context.Context) { state, err = p.probeFunc(ctx, db) })
+	if p.ctx.Err() != nil {
+		return // the operator stops: nobody is left to be told
+	}
+	now := p.clock.Now()
 	p.mu.Lock()
 	v.sequence++
 	if !v.key.sameServer(key) {
@@ -143,11 +157,11 @@ func (p *databaseProber) runProbe(id databaseID, v *probeState, key probeKey, db
 	if err != nil || state.ConnectionsExhausted {
 		wait := min(initialProbeRetry<<min(v.failures, 8), maxProbeRetry)
 		v.failures++
-		v.nextAt = time.Now().Add(wait + rand.N(wait/5))
+		v.nextAt = now.Add(wait + rand.N(wait/5))
 	} else {
 		v.failures = 0
-		v.nextAt = time.Now().Add(probeInterval + rand.N(probeInterval/5))
-		if next := state.NextRotation; next.After(time.Now()) && next.Before(v.nextAt) {
+		v.nextAt = now.Add(probeInterval + rand.N(probeInterval/5))
+		if next := state.NextRotation; next.After(now) && next.Before(v.nextAt) {
 			v.nextAt = next
 		}
 		p.schedulePing(id, v.sequence, db, state)
@@ -156,30 +170,34 @@ func (p *databaseProber) runProbe(id databaseID, v *probeState, key probeKey, db
 	p.requeue(id.app)
 }
 
-// withSlot does something with a server, in its turn and within its time.
-func (p *databaseProber) withSlot(do func(context.Context)) {
-	p.slots <- struct{}{}
+// withSlot contacts a server when there is a free slot, and within the time of a probe.
+func (p *databaseProber) withSlot(contact func(context.Context)) {
+	select {
+	case p.slots <- struct{}{}:
+	case <-p.ctx.Done():
+		return
+	}
 	defer func() { <-p.slots }()
-	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
 	defer cancel()
-	do(ctx)
+	contact(ctx)
 }
 
 func (p *databaseProber) schedulePing(id databaseID, sequence int, db database.Database, state database.State) {
-	time.AfterFunc(p.pingInterval+rand.N(p.pingInterval/5+1), func() { p.ping(id, sequence, db, state) })
+	p.clock.AfterFunc(p.pingInterval+rand.N(p.pingInterval/5+1), func() { p.ping(id, sequence, db, state) })
 }
 
 // ping takes the pulse of a database that a visit has found well. As long as it beats, nobody is woken;
 // and when somebody has visited it since, that is newer.
 func (p *databaseProber) ping(id databaseID, sequence int, db database.Database, state database.State) {
-	if p.currentProbe(id, sequence) == nil {
+	if p.currentProbe(id, sequence) == nil || p.ctx.Err() != nil {
 		return
 	}
 	var err error
 	p.withSlot(func(ctx context.Context) { err = p.pingFunc(ctx, db, state) })
 	v := p.currentProbe(id, sequence)
 	switch {
-	case v == nil:
+	case v == nil, p.ctx.Err() != nil:
 	case err == nil:
 		p.schedulePing(id, sequence, db, state)
 	default:

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/holdfast-dev/holdfast/internal/database"
 )
@@ -17,7 +19,8 @@ import (
 func newTestProber(t *testing.T) (d *databaseProber, probed chan database.Database, respond chan error, requeued chan types.NamespacedName) {
 	t.Helper()
 	probed, respond, requeued = make(chan database.Database, 4*maxConcurrentProbes), make(chan error, 4*maxConcurrentProbes), make(chan types.NamespacedName, 4*maxConcurrentProbes)
-	d = newDatabaseProber(&database.Reconciler{}, func(app types.NamespacedName) { requeued <- app })
+	d = newDatabaseProber(&database.Reconciler{}, clock.RealClock{}, func(app types.NamespacedName) { requeued <- app })
+	d.start(t.Context())
 	d.probeFunc = func(_ context.Context, db database.Database) (database.State, error) {
 		probed <- db
 		return database.State{Rotating: true}, <-respond
@@ -197,4 +200,47 @@ func TestOnePingLoopPerDatabase(t *testing.T) {
 	if n := len(pings); n == 0 || n > 6 {
 		t.Errorf("%d pulses in 300 ms, with one every 50", n)
 	}
+}
+
+func TestProbesStopWithTheManager(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		prober, _, _, requeued := newTestProber(t)
+		ctx, stop := context.WithCancel(t.Context())
+		prober.start(ctx)
+		var probeErr error
+		prober.probeFunc = func(ctx context.Context, _ database.Database) (database.State, error) {
+			<-ctx.Done()
+			probeErr = ctx.Err()
+			return database.State{}, probeErr
+		}
+		prober.latestProbe(databaseID{component: "db"}, probeKey{pod: "1"}, database.Database{}, time.Now())
+		synctest.Wait()
+		start := time.Now()
+		stop()
+		synctest.Wait()
+		if !errors.Is(probeErr, context.Canceled) || time.Since(start) > 0 || len(requeued) > 0 {
+			t.Errorf("the probe ended with %v after %s and %d requests were queued, want that it is canceled at once", probeErr, time.Since(start), len(requeued))
+		}
+	})
+}
+
+func TestPingsFollowTheClock(t *testing.T) {
+	clk := clocktesting.NewFakeClock(time.Now())
+	requeued, pinged := make(chan types.NamespacedName, 8), make(chan struct{}, 8)
+	prober := newDatabaseProber(&database.Reconciler{}, clk, func(app types.NamespacedName) { requeued <- app })
+	prober.start(t.Context())
+	prober.probeFunc = func(context.Context, database.Database) (database.State, error) { return database.State{}, nil }
+	prober.pingFunc = func(context.Context, database.Database, database.State) error {
+		pinged <- struct{}{}
+		return errors.New("refused")
+	}
+	id, key := databaseID{component: "db"}, probeKey{pod: "1"}
+	prober.latestProbe(id, key, database.Database{}, clk.Now())
+	<-requeued
+	if v, _ := prober.latestProbe(id, key, database.Database{}, clk.Now()); v.nextAt.Before(clk.Now().Add(probeInterval)) {
+		t.Errorf("the next probe is at %s, want %s after %s", v.nextAt, probeInterval, clk.Now())
+	}
+	clk.Step(2 * pingInterval)
+	<-pinged
+	<-requeued // the ping failed: the application is reconciled
 }

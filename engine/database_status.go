@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -32,13 +33,22 @@ import (
 func (r *reconciler[T]) databaseProbeSource(mgr ctrl.Manager) ctrlsource.Source {
 	probeEvents := make(chan event.GenericEvent, maxConcurrentProbes)
 	keeper := &database.Reconciler{Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Clock: r.clock}
-	r.databaseProber = newDatabaseProber(keeper, func(app types.NamespacedName) {
+	prober := newDatabaseProber(keeper, clock.RealClock{}, nil)
+	prober.requeue = func(app types.NamespacedName) {
 		obj := r.kind.New()
 		obj.SetNamespace(app.Namespace)
 		obj.SetName(app.Name)
-		probeEvents <- event.GenericEvent{Object: obj}
+		select {
+		case probeEvents <- event.GenericEvent{Object: obj}:
+		case <-prober.ctx.Done():
+		}
+	}
+	r.databaseProber = prober
+	requests := ctrlsource.Channel(probeEvents, &handler.EnqueueRequestForObject{})
+	return ctrlsource.Func(func(ctx context.Context, q queue) error {
+		prober.start(ctx)
+		return requests.Start(ctx, q)
 	})
-	return ctrlsource.Channel(probeEvents, &handler.EnqueueRequestForObject{})
 }
 
 // probeDatabases says of each database what its server says. A server that nobody can reach yet is

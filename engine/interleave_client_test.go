@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/internal/apply"
@@ -278,7 +279,7 @@ func newModelReconciler[T Object](w *world, kind Kind[T], name string) *reconcil
 		eventReader:    newEventReader(live, w),
 		ownWrites:      newOwnWrites[T](),
 		configRefs:     newHashCache(c, live, &hmacKey{}),
-		databaseProber: newDatabaseProber(&database.Reconciler{}, func(types.NamespacedName) {}),
+		databaseProber: newDatabaseProber(&database.Reconciler{}, clock.RealClock{}, func(types.NamespacedName) {}),
 	}
 }
 
