@@ -43,7 +43,7 @@ func retainedKey(kind, name string) string { return kind + "/" + name }
 // listRetained reads, from the cache, what is kept of an application, of components that left the
 // spec too, and what is where its components would begin.
 func (r *reconciler[T]) listRetained(ctx context.Context, owner desired.Owner, specs []Component) ([]desired.RetainedObject, error) {
-	all, err := listClaimsAndSecrets(ctx, r.cache, owner.Namespace, client.MatchingFields{indexRetained: retainedKey(owner.Kind, owner.Name)})
+	all, err := listClaimsAndSecrets(ctx, r.cache, owner.Namespace, client.MatchingFields{indexRetained: retainedKey(owner.KindLabel(), owner.Name)})
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (r *reconciler[T]) ownerRequest(ctx context.Context, obj client.Object) (re
 	l, name := obj.GetLabels(), ""
 	switch {
 	case l[appsapi.LabelWorkload] == "":
-	case l[appsapi.LabelOwnerKind] == r.gvk.Kind:
+	case l[appsapi.LabelOwnerKind] == desired.KindLabel(r.gvk.GroupKind()):
 		name = l[appsapi.LabelInstance]
 	case l[appsapi.LabelOwnerKind] == "":
 		var sets appsv1.StatefulSetList

@@ -21,7 +21,7 @@ const (
 	// created>", on the child and its pods. With LabelManagedBy it is the whole selector.
 	LabelWorkload = "apps.holdfast.dev/workload"
 
-	// LabelOwnerUID and LabelOwnerKind say whose a child is, also when its
+	// LabelOwnerUID and LabelOwnerKind (with the group, of kinds of other groups) say whose a child is, also when its
 	// ownerReference was stripped.
 	LabelOwnerUID  = "apps.holdfast.dev/owner-uid"
 	LabelOwnerKind = "apps.holdfast.dev/owner-kind"

@@ -24,6 +24,24 @@ type Owner struct {
 	Generation int64
 }
 
+// KindLabel is the value of the label that says which kind an object belongs to. Kinds of other API
+// groups have the group in it: two kinds of the same name must not find each other's data.
+func (o Owner) KindLabel() string {
+	gv, err := schema.ParseGroupVersion(o.APIVersion)
+	if err != nil {
+		return o.Kind
+	}
+	return KindLabel(gv.WithKind(o.Kind).GroupKind())
+}
+
+// KindLabel is that of all objects of a kind.
+func KindLabel(kind schema.GroupKind) string {
+	if kind.Group == appsapi.GroupVersion.Group {
+		return kind.Kind
+	}
+	return shorten(kind.String())
+}
+
 // ID tells children apart within a namespace.
 type ID struct {
 	Kind schema.GroupVersionKind

@@ -16,7 +16,7 @@ func childLabels(owner Owner, c appsapi.Component) map[string]string {
 		appsapi.LabelPartOf:    owner.Name,
 		appsapi.LabelManagedBy: appsapi.ManagedBy,
 		appsapi.LabelOwnerUID:  string(owner.UID),
-		appsapi.LabelOwnerKind: owner.Kind,
+		appsapi.LabelOwnerKind: owner.KindLabel(),
 	}
 }
 

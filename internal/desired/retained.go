@@ -51,7 +51,7 @@ func (k RetainedObject) Released() bool {
 // earlier one.
 func (k RetainedObject) BelongsTo(owner Owner) bool {
 	l := k.GetLabels()
-	return l[appsapi.LabelInstance] == owner.Name && l[appsapi.LabelOwnerKind] == owner.Kind
+	return l[appsapi.LabelInstance] == owner.Name && l[appsapi.LabelOwnerKind] == owner.KindLabel()
 }
 
 // String names it.

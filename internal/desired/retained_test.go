@@ -129,3 +129,26 @@ func TestRenameKeepsPods(t *testing.T) {
 		t.Error("the pods would be replaced")
 	}
 }
+
+func TestRetainedDataBelongsToOneGroup(t *testing.T) {
+	builtin := Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppStack", Name: "shop"}
+	foreign := Owner{APIVersion: "example.com/v1", Kind: "AppStack", Name: "shop"}
+	claimOf := func(owner Owner) RetainedObject {
+		return RetainedObject{Object: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Labels: childLabels(owner, appsapi.Component{Name: "db"})}}}
+	}
+	for _, tc := range []struct {
+		data, app Owner
+		want      bool
+	}{{builtin, builtin, true}, {foreign, foreign, true}, {foreign, builtin, false}, {builtin, foreign, false}} {
+		if got := claimOf(tc.data).BelongsTo(tc.app); got != tc.want {
+			t.Errorf("data of %s belongs to %s: %t, want %t", tc.data.APIVersion, tc.app.APIVersion, got, tc.want)
+		}
+	}
+	if got := builtin.KindLabel(); got != "AppStack" {
+		t.Errorf("the label of a built-in kind is %q: volume claim templates cannot change", got)
+	}
+	long := Owner{APIVersion: strings.Repeat("very-long.", 10) + "example.com/v1", Kind: "AppStack"}
+	if got := long.KindLabel(); len(got) > maxLabelLength {
+		t.Errorf("%q is too long for a label", got)
+	}
+}

@@ -47,7 +47,7 @@ func OwnerLabels(owner Owner) map[string]string {
 		appsapi.LabelPartOf:    owner.Name,
 		appsapi.LabelManagedBy: appsapi.ManagedBy,
 		appsapi.LabelOwnerUID:  string(owner.UID),
-		appsapi.LabelOwnerKind: owner.Kind,
+		appsapi.LabelOwnerKind: owner.KindLabel(),
 	}
 }
 
