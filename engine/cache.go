@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,11 +48,7 @@ func newCacheFunc(namespaces ...string) ctrlcache.NewCacheFunc {
 			return nil, err
 		}
 		configMaps, err := newCache(ctrlcache.Options{ByObject: map[client.Object]ctrlcache.ByObject{&corev1.ConfigMap{}: managedOnly}})
-		return compositeCache{
-			Cache: primary, configMaps: configMaps, scheme: defaults.Scheme,
-			watchEpochs: &watchEpochs{ended: map[schema.GroupVersionKind]int{}},
-			indexes:     &indexSet{added: map[indexKey]bool{}},
-		}, err
+		return newCompositeCache(primary, configMaps, defaults.Scheme), err
 	}
 }
 

@@ -25,6 +25,14 @@ type compositeCache struct {
 	indexes     *indexSet
 }
 
+func newCompositeCache(primary, configMaps ctrlcache.Cache, scheme *runtime.Scheme) compositeCache {
+	return compositeCache{
+		Cache: primary, configMaps: configMaps, scheme: scheme,
+		watchEpochs: &watchEpochs{ended: map[schema.GroupVersionKind]int{}},
+		indexes:     &indexSet{added: map[indexKey]bool{}},
+	}
+}
+
 // indexSet remembers the indexes of a cache. Every kind needs the same ones, and the cache returns
 // an error for one that is there.
 type indexSet struct {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,8 +30,7 @@ func (*indexCache) RemoveInformer(context.Context, client.Object) error { return
 
 func TestIndexIsAddedOnce(t *testing.T) {
 	primary := &indexCache{failures: 1}
-	cache := compositeCache{Cache: primary, scheme: clientgoscheme.Scheme,
-		watchEpochs: &watchEpochs{ended: map[schema.GroupVersionKind]int{}}, indexes: &indexSet{added: map[indexKey]bool{}}}
+	cache := newCompositeCache(primary, nil, clientgoscheme.Scheme)
 	add := func(field string) error {
 		return cache.IndexField(t.Context(), &appsv1.Deployment{}, field, ownerIndexKeys)
 	}

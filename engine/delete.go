@@ -48,7 +48,7 @@ func (r *reconciler[T]) reconcileDelete(ctx context.Context, req ctrl.Request, a
 	}
 	if teardown.Done {
 		res.objectErr = r.ensureFinalizer(ctx, app, false)
-		return r.requeueResult(req, statusUpdate{}, &res, nil)
+		return r.requeueResult(ctx, req, statusUpdate{}, &res, nil)
 	}
 	notCached := r.applier.NotYetCached(owner)
 	for _, d := range teardown.Delete {
@@ -62,10 +62,10 @@ func (r *reconciler[T]) reconcileDelete(ctx context.Context, req ctrl.Request, a
 		}
 	}
 	if res.isStale() {
-		return ctrl.Result{RequeueAfter: r.staleBackoff.When(req)}, nil
+		return r.requeueStale(ctx, req), nil
 	}
 	update, err := r.updateDeletionStatus(ctx, app, teardown, &res)
-	return r.requeueResult(req, update, &res, err)
+	return r.requeueResult(ctx, req, update, &res, err)
 }
 
 // dataDeletionPollInterval is how often it is looked whether data that was deleted has gone.

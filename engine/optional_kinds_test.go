@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,7 +20,7 @@ import (
 func TestUnservedKindIsCheckedOncePerInterval(t *testing.T) {
 	checks := 0
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	o := &optionalKind{childKind: optionalChildKinds[0], clock: clock, cache: compositeCache{watchEpochs: &watchEpochs{}},
+	o := &optionalKind{childKind: optionalChildKinds[0], clock: clock, cache: newCompositeCache(nil, nil, nil),
 		isServed: func(context.Context, schema.GroupVersionKind) (bool, error) { checks++; return false, nil }}
 	all := optionalKinds{desired.KindRoute: o}
 	id := desired.ID{Kind: desired.KindRoute, Name: "web"}
@@ -56,7 +57,7 @@ func TestWatchEpochAdvancesOnce(t *testing.T) {
 func TestForbiddenKindDoesNotBlockStart(t *testing.T) {
 	checks := 0
 	o := &optionalKind{childKind: optionalChildKinds[0], clock: clocktesting.NewFakePassiveClock(time.Now()), initialized: make(chan struct{}),
-		cache:    compositeCache{Cache: forbiddenCache{}, watchEpochs: &watchEpochs{ended: map[schema.GroupVersionKind]int{}}},
+		cache:    newCompositeCache(forbiddenCache{}, nil, clientgoscheme.Scheme),
 		isServed: func(context.Context, schema.GroupVersionKind) (bool, error) { checks++; return true, nil }}
 	if err := errors.Join(o.Start(t.Context(), nil), o.WaitForSync(t.Context())); err != nil {
 		t.Fatal(err)

@@ -58,7 +58,9 @@ func (r *reconciler[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	if r.backoff.failedBefore(req) {
 		if !r.retryLimiter.tryAcquire() {
 			r.backoff.postpone(req)
-			return ctrl.Result{RequeueAfter: retryLimitDelay + rand.N(retryLimitDelay)}, nil
+			delay := retryLimitDelay + rand.N(retryLimitDelay)
+			logRequeue(ctrl.LoggerFrom(ctx), delay, "half of the workers are busy with applications that failed before")
+			return ctrl.Result{RequeueAfter: delay}, nil
 		}
 		defer r.retryLimiter.release()
 	}
@@ -94,23 +96,34 @@ func (r *reconciler[T]) reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	}
 	if res.isStale() && r.staleBackoff.NumRequeues(req) < maxStaleRetries {
 		// Decided on something that was not so any more: no verdict, look again.
-		return ctrl.Result{RequeueAfter: r.staleBackoff.When(req)}, nil
+		return r.requeueStale(ctx, req), nil
 	}
 	update, err := r.updateStatus(ctx, app, owner, &o, &res)
-	return r.requeueResult(req, update, &res, err)
+	return r.requeueResult(ctx, req, update, &res, err)
 }
 
 // requeueResult says when to look again.
-func (r *reconciler[T]) requeueResult(req ctrl.Request, update statusUpdate, res *result, err error) (ctrl.Result, error) {
+func (r *reconciler[T]) requeueResult(ctx context.Context, req ctrl.Request, update statusUpdate, res *result, err error) (ctrl.Result, error) {
 	if err = errors.Join(res.err(), err); err != nil {
 		r.backoff.recordFailure(req, err)
 		return ctrl.Result{}, err
 	}
 	if res.isStale() {
-		return ctrl.Result{RequeueAfter: r.staleBackoff.When(req)}, nil
+		return r.requeueStale(ctx, req), nil
 	}
 	r.staleBackoff.Forget(req)
-	return ctrl.Result{RequeueAfter: r.requeueAfter(update, *res)}, nil
+	after := r.requeueAfter(update, *res)
+	if after > 0 {
+		logRequeue(ctrl.LoggerFrom(ctx), after, "a deadline, a probe or a repair is due")
+	}
+	return ctrl.Result{RequeueAfter: after}, nil
+}
+
+// requeueStale reconciles again soon: the cache was behind what was decided on.
+func (r *reconciler[T]) requeueStale(ctx context.Context, req ctrl.Request) ctrl.Result {
+	after := r.staleBackoff.When(req)
+	logRequeue(ctrl.LoggerFrom(ctx), after, "the cache was behind the API server")
+	return ctrl.Result{RequeueAfter: after}
 }
 
 // reconcileNormal plans and does what is planned.
@@ -120,6 +133,7 @@ func (r *reconciler[T]) reconcileNormal(ctx context.Context, app T, owner desire
 		Retained: o.retainedObjects, DeleteData: r.deletesData(app), DatabaseHealth: o.databaseHealth, StartedImages: o.startedImages,
 	})
 	res.plan, res.specErr = plan, err
+	logPlan(ctrl.LoggerFrom(ctx), plan)
 	if err != nil || len(plan.Steps) == 0 {
 		return // what can never work, or hands off
 	}

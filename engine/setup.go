@@ -36,6 +36,10 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
+// reconcileTimeout ends a reconcile that hangs: it must not keep its worker for ever. It is longer
+// than an admission webhook may take, for each of two rounds of writes.
+const reconcileTimeout = 2 * time.Minute
+
 // noTimeout is long enough for an API server, or our own CRDs, to appear: the operator
 // waits for them, it does not exit.
 const noTimeout = time.Duration(math.MaxInt64)
@@ -144,11 +148,7 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 	}
 	b := ctrl.NewControllerManagedBy(perSourceSyncManager{mgr}).
 		Named(strings.ToLower(gvk.Kind)).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: o.Workers,
-			RateLimiter:             limiter,
-			CacheSyncTimeout:        noTimeout,
-		}).
+		WithOptions(controllerOptions(o, limiter)).
 		For(kind.New(), builder.WithPredicates(predicate.Funcs{
 			UpdateFunc: func(e event.UpdateEvent) bool { return !r.ownWrites.isOwnWrite(e.ObjectOld, e.ObjectNew) },
 		})).
@@ -165,6 +165,15 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 		return fmt.Errorf("set up %s: %w", gvk.Kind, err)
 	}
 	return nil
+}
+
+func controllerOptions(o Options, limiter *backoff) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: o.Workers,
+		RateLimiter:             limiter,
+		CacheSyncTimeout:        noTimeout,
+		ReconciliationTimeout:   reconcileTimeout,
+	}
 }
 
 // watchChildren makes a controller watch what the objects of its kind consist of.
@@ -269,7 +278,7 @@ func (h childHandler) ownerName(child client.Object) string {
 		}
 		return ""
 	}
-	if l := child.GetLabels(); l[appsapi.LabelOwnerKind] == h.owner.Kind {
+	if l := child.GetLabels(); l[appsapi.LabelOwnerKind] == desired.KindLabel(h.owner) {
 		return l[appsapi.LabelInstance]
 	}
 	return ""
