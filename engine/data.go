@@ -159,7 +159,11 @@ func (r *reconciler[T]) expandVolumes(ctx context.Context, app T, owner desired.
 		if step.Data.RecreateStatefulSet {
 			if err := r.applier.OrphanPods(ctx, owner, c.Workload, res.child(c.Workload)); err != nil {
 				res.childErrs[c.Workload] = err
+				continue
 			}
+			// The cache still shows the old one, which was ready; the application is not before the
+			// next one is.
+			delete(res.children, c.Workload)
 		}
 	}
 }
