@@ -41,10 +41,10 @@ help: ## List the targets
 generate: ## Regenerate everything that is generated
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
-	$(TOOL) controller-gen rbac:roleName=holdfast-operator paths=./cmd/... paths=./engine/... paths=./internal/controller/... output:rbac:dir=config/rbac
-	$(TOOL) controller-gen rbac:roleName=holdfast-operator paths=./engine/... paths=./internal/controller/... output:rbac:dir=config/rbac/namespaced
+	$(TOOL) controller-gen rbac:roleName=holdfast-operator paths=./cmd/... paths=./engine/... paths=./internal/configrefs/... paths=./internal/controller/... output:rbac:dir=config/rbac
+	$(TOOL) controller-gen rbac:roleName=holdfast-operator paths=./engine/... paths=./internal/configrefs/... paths=./internal/controller/... output:rbac:dir=config/rbac/namespaced
 	cd examples/own-kind && $(CURDIR)/$(TOOL) controller-gen object crd rbac:roleName=guestbook-operator \
-	  paths=. paths=github.com/holdfast-dev/holdfast/engine output:crd:dir=config/crd output:rbac:dir=config
+	  paths=. paths=github.com/holdfast-dev/holdfast/engine paths=github.com/holdfast-dev/holdfast/internal/configrefs output:crd:dir=config/crd output:rbac:dir=config
 	hack/update-codegen.sh
 	for m in $(MODULES); do (cd $$m && go mod tidy); done
 

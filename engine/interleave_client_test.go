@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/internal/apply"
+	"github.com/holdfast-dev/holdfast/internal/configrefs"
 	"github.com/holdfast-dev/holdfast/internal/database"
 )
 
@@ -278,7 +279,7 @@ func newModelReconciler[T Object](w *world, kind Kind[T], name string) *reconcil
 		staleBackoff:   countingLimiter{},
 		eventReader:    newEventReader(live, w),
 		ownWrites:      newOwnWrites[T](),
-		configRefs:     newHashCache(c, live, &hmacKey{}),
+		configRefs:     configrefs.New(c, live, configrefs.NewHMACKey("", nil, nil)),
 		databaseProber: newDatabaseProber(&database.Reconciler{}, clock.RealClock{}, func(types.NamespacedName) {}),
 	}
 }

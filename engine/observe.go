@@ -83,7 +83,7 @@ func (r *reconciler[T]) observe(ctx context.Context, app T, owner desired.Owner)
 	bindingNames := desired.BindingSecretNames(owner, specs, o.retainedObjects)
 	o.bindingVersions = r.secretVersions(ctx, owner, bindingNames)
 	ownSecrets, sourceSecrets := desired.CredentialSecrets(owner, specs, o.retainedObjects)
-	configContents, err := r.configRefs.hashesFor(ctx, client.ObjectKeyFromObject(app), specs, children, slices.Concat(ownSecrets, sourceSecrets, desired.SecretRefs(bindingNames)))
+	configContents, err := r.configRefs.HashesFor(ctx, client.ObjectKeyFromObject(app), specs, children, slices.Concat(ownSecrets, sourceSecrets, desired.SecretRefs(bindingNames)))
 	if err != nil {
 		return o, err
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/holdfast-dev/holdfast/internal/apply"
+	"github.com/holdfast-dev/holdfast/internal/configrefs"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
@@ -47,8 +48,8 @@ type reconciler[T Object] struct {
 	ownWrites    ownWrites[T]
 	// optionalKinds are the kinds that the cluster may not know.
 	optionalKinds optionalKinds
-	// configRefs are those of the ConfigMaps and Secrets that pods take configuration from.
-	configRefs *hashCache
+	// configRefs has the hashes of the ConfigMaps and Secrets that pods refer to.
+	configRefs *configrefs.HashCache
 	// databaseProber are asked apart from passes.
 	databaseProber *databaseProber
 }
@@ -180,7 +181,7 @@ func (r *reconciler[T]) getApplication(ctx context.Context, req ctrl.Request) (*
 		gone := r.ownWrites.forget(req.NamespacedName)
 		r.applier.ForgetOwner(gone)
 		r.eventReader.forget(gone)
-		r.configRefs.setRefs(req.NamespacedName, nil)
+		r.configRefs.Forget(req.NamespacedName)
 		r.databaseProber.forget(req.NamespacedName)
 		return nil, nil
 	}

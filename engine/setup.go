@@ -33,6 +33,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
+	"github.com/holdfast-dev/holdfast/internal/configrefs"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
@@ -143,8 +144,8 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 		staleBackoff:  workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](initialBackoff, maxUnreachableBackoff),
 		ownWrites:     newOwnWrites[T](),
 		optionalKinds: optionalKinds{},
-		configRefs: newHashCache(mgr.GetClient(), mgr.GetAPIReader(),
-			&hmacKey{namespace: o.Namespace, reader: mgr.GetAPIReader(), writer: mgr.GetClient()}),
+		configRefs: configrefs.New(mgr.GetClient(), mgr.GetAPIReader(),
+			configrefs.NewHMACKey(o.Namespace, mgr.GetAPIReader(), mgr.GetClient())),
 	}
 	b := ctrl.NewControllerManagedBy(perSourceSyncManager{mgr}).
 		Named(strings.ToLower(gvk.Kind)).
@@ -158,7 +159,7 @@ func Setup[T Object](mgr ctrl.Manager, kind Kind[T], o Options) error {
 	b.WatchesRawSource(r.databaseProbeSource(mgr))
 	r.watchChildren(b, cache, isServedFunc(discoveryClient))
 	for _, kind := range configRefKinds {
-		b = b.WatchesMetadata(partialMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.configRefs.requestsForConsumers(kind)))
+		b = b.WatchesMetadata(partialMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.configRefs.RequestsForConsumers(kind)))
 	}
 	b = b.WatchesMetadata(partialMetadata(desired.RefSecret), r.retainedHandler())
 	if err := b.Complete(r); err != nil {

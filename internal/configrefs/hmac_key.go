@@ -1,4 +1,4 @@
-package engine
+package configrefs
 
 import (
 	"context"
@@ -22,9 +22,9 @@ const (
 
 // +kubebuilder:rbac:groups="",namespace=holdfast-system,resources=secrets,verbs=create;get
 
-// hmacKey is the random key of the hashes of Secrets. It is made once and kept in a
+// HMACKey is the random key of the hashes of Secrets. It is made once and kept in a
 // Secret of the operator's own: with another key every hash would be another one.
-type hmacKey struct {
+type HMACKey struct {
 	namespace string
 	reader    client.Reader
 	writer    client.Writer
@@ -33,8 +33,14 @@ type hmacKey struct {
 	key []byte
 }
 
+// NewHMACKey returns the key that is stored in a namespace; it is read, or created, when it is first
+// needed.
+func NewHMACKey(namespace string, reader client.Reader, writer client.Writer) *HMACKey {
+	return &HMACKey{namespace: namespace, reader: reader, writer: writer}
+}
+
 // keyFor returns the key for a kind: the content of ConfigMaps is no secret.
-func (k *hmacKey) keyFor(ctx context.Context, kind string) ([]byte, error) {
+func (k *HMACKey) keyFor(ctx context.Context, kind string) ([]byte, error) {
 	if kind != desired.RefSecret {
 		return nil, nil
 	}
@@ -54,7 +60,7 @@ func (k *hmacKey) keyFor(ctx context.Context, kind string) ([]byte, error) {
 	return k.key, nil
 }
 
-func (k *hmacKey) getOrCreate(ctx context.Context) (*corev1.Secret, error) {
+func (k *HMACKey) getOrCreate(ctx context.Context) (*corev1.Secret, error) {
 	name := client.ObjectKey{Namespace: k.namespace, Name: hmacKeySecretName}
 	existing := &corev1.Secret{}
 	if err := k.reader.Get(ctx, name, existing); !apierrors.IsNotFound(err) {

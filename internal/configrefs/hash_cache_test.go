@@ -1,4 +1,4 @@
-package engine
+package configrefs
 
 import (
 	"context"
@@ -33,8 +33,8 @@ func (s *countingConfigMap) Get(_ context.Context, _ client.ObjectKey, into clie
 }
 
 // componentWithKeys is a component that takes some keys of it.
-func componentWithKeys(name string, keys ...string) Component {
-	c := Component{Name: name, Service: &appsapi.ServiceComponent{}}
+func componentWithKeys(name string, keys ...string) appsapi.Component {
+	c := appsapi.Component{Name: name, Service: &appsapi.ServiceComponent{}}
 	for _, key := range keys {
 		c.Service.Env = append(c.Service.Env, corev1.EnvVar{Name: key, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
 			LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}, Key: key}}})
@@ -48,11 +48,11 @@ func TestConfigRefVersionIsReadOnce(t *testing.T) {
 	s := &countingConfigMap{ConfigMap: corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{UID: "1", ResourceVersion: "7"}, Data: map[string]string{"a": "1", "b": "1", "c": "1"},
 	}}
-	c := newHashCache(s, s, nil)
+	c := New(s, s, nil)
 	lookup := func() desired.RefStates {
 		t.Helper()
-		known, err := c.hashesFor(t.Context(), types.NamespacedName{Namespace: "shop", Name: "shop"},
-			[]Component{componentWithKeys("web", "a"), componentWithKeys("api", "b"), componentWithKeys("both", "b", "a")}, nil, nil)
+		known, err := c.HashesFor(t.Context(), types.NamespacedName{Namespace: "shop", Name: "shop"},
+			[]appsapi.Component{componentWithKeys("web", "a"), componentWithKeys("api", "b"), componentWithKeys("both", "b", "a")}, nil, nil)
 		if err != nil || len(known) != 3 {
 			t.Fatalf("got %v, %v", known, err)
 		}
@@ -91,20 +91,20 @@ func (n *countingEmptyReader) Get(_ context.Context, key client.ObjectKey, _ cli
 // and asks once about what is.
 func TestConfigRefMissingFromCacheIsReadOnce(t *testing.T) {
 	app := types.NamespacedName{Namespace: "shop", Name: "shop"}
-	lookup := func(c *hashCache) int {
+	lookup := func(c *HashCache) int {
 		t.Helper()
-		known, err := c.hashesFor(t.Context(), app, []Component{componentWithKeys("web", "a")}, nil, nil)
+		known, err := c.HashesFor(t.Context(), app, []appsapi.Component{componentWithKeys("web", "a")}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return len(known)
 	}
 	live := &countingConfigMap{ConfigMap: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: "1", ResourceVersion: "7"}, Data: map[string]string{"a": "1"}}}
-	if lookup(newHashCache(&countingEmptyReader{}, live, nil)) != 1 {
+	if lookup(New(&countingEmptyReader{}, live, nil)) != 1 {
 		t.Error("what exists was taken for missing")
 	}
 	apiServer := &countingEmptyReader{}
-	c := newHashCache(&countingEmptyReader{}, apiServer, nil)
+	c := New(&countingEmptyReader{}, apiServer, nil)
 	if lookup(c)+lookup(c) != 0 || apiServer.reads != 1 {
 		t.Errorf("what is missing was asked for %d times", apiServer.reads)
 	}

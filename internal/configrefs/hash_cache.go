@@ -1,4 +1,4 @@
-package engine
+package configrefs
 
 import (
 	"context"
@@ -14,17 +14,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
-// hashCache knows the hashes of the ConfigMaps and Secrets that applications refer to, and
+// HashCache knows the hashes of the ConfigMaps and Secrets that applications refer to, and
 // who refers to them. Of these objects the cache keeps that they exist and in which
 // version; only a version that nobody has seen is read, once.
-type hashCache struct {
+type HashCache struct {
 	cache     client.Reader
 	apiReader client.Reader
-	hmacKey   *hmacKey
+	hmacKey   *HMACKey
 	// readLocks has a lock for every source that is being read.
 	readLocks keymutex.KeyMutex
 
@@ -51,17 +52,19 @@ type versionHashes struct {
 	byKeys          map[string]string
 }
 
-func newHashCache(cache, apiReader client.Reader, key *hmacKey) *hashCache {
-	return &hashCache{
+// New returns an empty cache. Of objects that pods refer to, cache has metadata only; apiReader reads
+// their content.
+func New(cache, apiReader client.Reader, key *HMACKey) *HashCache {
+	return &HashCache{
 		cache: cache, apiReader: apiReader, hmacKey: key, readLocks: keymutex.NewHashed(0),
 		hashes: map[configRef]versionHashes{}, missing: map[configRef]bool{}, consumers: map[configRef]map[types.NamespacedName]bool{}, refsByApp: map[types.NamespacedName][]configRef{},
 	}
 }
 
-// hashesFor returns the contents that the components of an application refer to. What is written
+// HashesFor returns the contents that the components of an application refer to. What is written
 // down on a child need not be read. Of others that it uses nothing is read, but a change of
 // them wakes it, too.
-func (c *hashCache) hashesFor(ctx context.Context, app types.NamespacedName, components []Component, seen rollout.Observed, watchOnly []desired.Ref) (desired.RefStates, error) {
+func (c *HashCache) HashesFor(ctx context.Context, app types.NamespacedName, components []appsapi.Component, seen rollout.Observed, watchOnly []desired.Ref) (desired.RefStates, error) {
 	var refs []desired.Ref
 	requestedKeys := map[configRef][]string{}
 	for _, component := range components {
@@ -100,7 +103,7 @@ func configRefOf(namespace string, ref desired.Ref) configRef {
 
 // hashOf returns what is known of some keys of an object, and nil when there is no such
 // object. If it has to be read, then at once for all that is asked of it.
-func (c *hashCache) hashOf(ctx context.Context, s configRef, keys string, recorded []desired.RefState, requestedKeys []string) (*desired.RefState, error) {
+func (c *HashCache) hashOf(ctx context.Context, s configRef, keys string, recorded []desired.RefState, requestedKeys []string) (*desired.RefState, error) {
 	current := &metav1.PartialObjectMetadata{}
 	current.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(s.kind))
 	if err := c.cache.Get(ctx, s.NamespacedName, current); apierrors.IsNotFound(err) {
@@ -130,7 +133,7 @@ func (c *hashCache) hashOf(ctx context.Context, s configRef, keys string, record
 // readUncached asks the API server, once, whether there is what the cache lacks. Nothing says that
 // the cache hears of a Secret before it hears of the application that was made after it, and
 // pods that were made without it would be replaced at once.
-func (c *hashCache) readUncached(ctx context.Context, s configRef, keys string, requestedKeys []string) (*desired.RefState, error) {
+func (c *HashCache) readUncached(ctx context.Context, s configRef, keys string, requestedKeys []string) (*desired.RefState, error) {
 	c.readLocks.LockKey(s.String())
 	defer func() { _ = c.readLocks.UnlockKey(s.String()) }()
 	c.mu.Lock()
@@ -146,7 +149,7 @@ func (c *hashCache) readUncached(ctx context.Context, s configRef, keys string, 
 	return content, err
 }
 
-func (c *hashCache) setMissing(s configRef, missing bool) {
+func (c *HashCache) setMissing(s configRef, missing bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if missing && c.consumers[s] != nil {
@@ -156,7 +159,7 @@ func (c *hashCache) setMissing(s configRef, missing bool) {
 	delete(c.missing, s)
 }
 
-func (c *hashCache) cachedHash(s configRef, keys string) (content desired.RefState, ok bool) {
+func (c *HashCache) cachedHash(s configRef, keys string) (content desired.RefState, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	cached := c.hashes[s]
@@ -165,7 +168,7 @@ func (c *hashCache) cachedHash(s configRef, keys string) (content desired.RefSta
 }
 
 // readAndHash asks the API server. The content itself is forgotten at once.
-func (c *hashCache) readAndHash(ctx context.Context, s configRef, keys string, requestedKeys []string) (*desired.RefState, error) {
+func (c *HashCache) readAndHash(ctx context.Context, s configRef, keys string, requestedKeys []string) (*desired.RefState, error) {
 	obj, data, err := c.getData(ctx, s)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -193,7 +196,7 @@ func (c *hashCache) readAndHash(ctx context.Context, s configRef, keys string, r
 	return out, nil
 }
 
-func (c *hashCache) getData(ctx context.Context, s configRef) (client.Object, map[string][]byte, error) {
+func (c *HashCache) getData(ctx context.Context, s configRef) (client.Object, map[string][]byte, error) {
 	if s.kind == desired.RefSecret {
 		var secret corev1.Secret
 		err := c.apiReader.Get(ctx, s.NamespacedName, &secret)
@@ -204,8 +207,11 @@ func (c *hashCache) getData(ctx context.Context, s configRef) (client.Object, ma
 	return &config, desired.ConfigMapData(&config), err
 }
 
+// Forget drops an application that is gone.
+func (c *HashCache) Forget(app types.NamespacedName) { c.setRefs(app, nil) }
+
 // setRefs notes what an application refers to.
-func (c *hashCache) setRefs(app types.NamespacedName, refs []desired.Ref) {
+func (c *HashCache) setRefs(app types.NamespacedName, refs []desired.Ref) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var current []configRef
@@ -235,8 +241,8 @@ func (c *hashCache) setRefs(app types.NamespacedName, refs []desired.Ref) {
 	}
 }
 
-// requestsForConsumers are the applications to wake when a ConfigMap or Secret changes.
-func (c *hashCache) requestsForConsumers(kind string) func(context.Context, client.Object) []reconcile.Request {
+// RequestsForConsumers are the applications to wake when a ConfigMap or Secret changes.
+func (c *HashCache) RequestsForConsumers(kind string) func(context.Context, client.Object) []reconcile.Request {
 	return func(_ context.Context, obj client.Object) []reconcile.Request {
 		c.mu.Lock()
 		defer c.mu.Unlock()
