@@ -75,6 +75,10 @@ verify: ## Regenerate, lint and fail on any difference
 test: ## Run everything that needs no cluster
 	for m in $(MODULES); do (cd $$m && go test -short ./...); done
 
+.PHONY: cover
+cover: ## Check that the tests of pure packages cover what hack/coverage.txt asks for
+	hack/cover.sh
+
 # Suites that drive the operator's own program, built with the race detector: the tests need none.
 STORIES := /internal/controller/|/internal/cli/(doctor|find|verbs|logs)$$|/test/
 # Suites that mostly wait, three at a time.
