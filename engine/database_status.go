@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/database"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/health"
+	"github.com/holdfast-dev/holdfast/internal/managercache"
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 	"github.com/holdfast-dev/holdfast/internal/mariadb/session"
 )
@@ -232,7 +233,7 @@ func (r *reconciler[T]) credentialVersions(ctx context.Context, owner desired.Ow
 func (r *reconciler[T]) secretVersions(ctx context.Context, owner desired.Owner, names []string) map[string]string {
 	out := map[string]string{}
 	for _, name := range names {
-		secret := partialMetadata(desired.RefSecret)
+		secret := managercache.PartialMetadata(desired.RefSecret)
 		_ = r.client.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: name}, secret)
 		out[name] = secret.ResourceVersion
 	}

@@ -20,6 +20,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/managercache"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
@@ -122,11 +123,11 @@ func (r *reconciler[T]) findPodWithoutWorkload(ctx context.Context, owner desire
 
 // workloadExists says whether the workload of a pod still exists, whoever owns it.
 func (r *reconciler[T]) workloadExists(ctx context.Context, pod *corev1.Pod) (bool, error) {
-	for _, kind := range childKinds {
-		list := kind.list()
+	for _, kind := range managercache.ChildKinds {
+		list := kind.NewList()
 		err := r.client.List(ctx, list, client.InNamespace(pod.Namespace), client.MatchingLabels{appsapi.LabelWorkload: pod.Labels[appsapi.LabelWorkload]})
 		if err != nil {
-			return false, fmt.Errorf("list %ss of pod %s: %w", kind.gvk.Kind, klog.KObj(pod), err)
+			return false, fmt.Errorf("list %ss of pod %s: %w", kind.GVK.Kind, klog.KObj(pod), err)
 		}
 		if meta.LenList(list) > 0 {
 			return true, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/configrefs"
 	"github.com/holdfast-dev/holdfast/internal/database"
+	"github.com/holdfast-dev/holdfast/internal/managercache"
 )
 
 // injectedBug is an engine that is wrong on purpose, so that a search can show that it would
@@ -72,7 +73,7 @@ func (c *modelClient) Get(_ context.Context, name client.ObjectKey, obj client.O
 // assign makes one object what another one is.
 func assign(obj, from client.Object) { reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(from).Elem()) }
 
-var modelIndexes = map[string]client.IndexerFunc{indexOwner: ownerIndexKeys, indexWorkload: workloadIndexKeys}
+var modelIndexes = map[string]client.IndexerFunc{managercache.IndexOwner: managercache.OwnerIndexKeys, managercache.IndexWorkload: managercache.WorkloadIndexKeys}
 
 func (c *modelClient) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	feed := c.w.caches[itemKind(list)]

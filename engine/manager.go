@@ -7,7 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/holdfast-dev/holdfast/internal/managercache"
 	"github.com/holdfast-dev/holdfast/internal/transport"
 )
 
@@ -26,18 +28,22 @@ type ManagerOptions struct {
 // one, it caches only what the engine reads, and its readiness check passes once the caches are in
 // sync, also on a standby replica.
 func NewManager(cfg *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
-	mapper, err := newRESTMapper(o.Manager.Scheme, o.Kinds...)
+	var kinds []client.Object
+	for _, k := range o.Kinds {
+		kinds = append(kinds, k)
+	}
+	mapper, err := managercache.NewRESTMapper(o.Manager.Scheme, kinds...)
 	if err != nil {
 		return nil, err
 	}
 	options := o.Manager
 	options.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil }
-	options.NewCache = newCacheFunc(o.Namespaces...)
+	options.NewCache = managercache.New(o.Namespaces...)
 	mgr, err := ctrl.NewManager(transport.RetryInformers(cfg), options)
 	if err != nil {
 		return nil, fmt.Errorf("create manager: %w", err)
 	}
-	ready, err := newReadyzCheck(mgr, o.Kinds...)
+	ready, err := managercache.NewReadyzCheck(mgr, kinds...)
 	if err != nil {
 		return nil, err
 	}

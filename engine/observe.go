@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/health"
 	"github.com/holdfast-dev/holdfast/internal/history"
+	"github.com/holdfast-dev/holdfast/internal/managercache"
 	"github.com/holdfast-dev/holdfast/internal/ownership"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
@@ -143,8 +144,8 @@ func (o *observed) component(name string) desired.Component {
 // what needs a child must not be overlooked when that is deleted.
 func (r *reconciler[T]) listChildren(ctx context.Context, owner desired.Owner) (rollout.Observed, error) {
 	found := rollout.Observed{}
-	for _, kind := range slices.Concat(childKinds, optionalChildKinds) {
-		if kind.gvk == desired.KindRevision || !r.optionalKinds.isReadable(kind.gvk) {
+	for _, kind := range slices.Concat(managercache.ChildKinds, managercache.OptionalChildKinds) {
+		if kind.GVK == desired.KindRevision || !r.optionalKinds.IsReadable(kind.GVK) {
 			continue
 		}
 		names, err := r.childNames(ctx, owner, kind)
@@ -152,7 +153,7 @@ func (r *reconciler[T]) listChildren(ctx context.Context, owner desired.Owner) (
 			return nil, err
 		}
 		for _, name := range names {
-			if err := r.observeChild(ctx, owner, desired.ID{Kind: kind.gvk, Name: name}, found); err != nil {
+			if err := r.observeChild(ctx, owner, desired.ID{Kind: kind.GVK, Name: name}, found); err != nil {
 				return nil, err
 			}
 		}
@@ -170,7 +171,7 @@ func (r *reconciler[T]) listChildren(ctx context.Context, owner desired.Owner) (
 
 // observeChild adds a child as we know it best.
 func (r *reconciler[T]) observeChild(ctx context.Context, owner desired.Owner, id desired.ID, found rollout.Observed) error {
-	if found[id] != nil || !r.optionalKinds.isReadable(id.Kind) {
+	if found[id] != nil || !r.optionalKinds.IsReadable(id.Kind) {
 		return nil
 	}
 	obj, err := r.applier.Observe(ctx, owner, id)
@@ -183,10 +184,10 @@ func (r *reconciler[T]) observeChild(ctx context.Context, owner desired.Owner, i
 	return nil
 }
 
-func (r *reconciler[T]) childNames(ctx context.Context, owner desired.Owner, kind childKind) ([]string, error) {
-	list := kind.list()
-	if err := r.cache.List(ctx, list, client.InNamespace(owner.Namespace), client.MatchingFields{indexOwner: string(owner.UID)}); err != nil {
-		return nil, fmt.Errorf("list %ss of %s %s/%s: %w", kind.gvk.Kind, owner.Kind, owner.Namespace, owner.Name, err)
+func (r *reconciler[T]) childNames(ctx context.Context, owner desired.Owner, kind managercache.ChildKind) ([]string, error) {
+	list := kind.NewList()
+	if err := r.cache.List(ctx, list, client.InNamespace(owner.Namespace), client.MatchingFields{managercache.IndexOwner: string(owner.UID)}); err != nil {
+		return nil, fmt.Errorf("list %ss of %s %s/%s: %w", kind.GVK.Kind, owner.Kind, owner.Namespace, owner.Name, err)
 	}
 	var names []string
 	err := meta.EachListItem(list, func(item runtime.Object) error {
@@ -208,7 +209,7 @@ func (r *reconciler[T]) loadRevisions(ctx context.Context, app T, owner desired.
 		return err
 	}
 	current := desired.RevisionName(owner, o.spec.Hash)
-	names, err := r.childNames(ctx, owner, revisionKind)
+	names, err := r.childNames(ctx, owner, managercache.RevisionKind)
 	if err != nil {
 		return err
 	}
@@ -250,7 +251,7 @@ func (o *observed) isComponentWorkload(id desired.ID) bool {
 // listPods lists the pods of a component.
 func (r *reconciler[T]) listPods(ctx context.Context, namespace string, c desired.Component) ([]*corev1.Pod, error) {
 	var list corev1.PodList
-	err := r.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{indexWorkload: c.WorkloadID})
+	err := r.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{managercache.IndexWorkload: c.WorkloadID})
 	if err != nil {
 		return nil, fmt.Errorf("list pods of %s %s: %w", c.Workload.Kind.Kind, c.Workload.Name, err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/managercache"
 )
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=delete
@@ -54,10 +55,10 @@ func (r *reconciler[T]) deleteOrphans(ctx context.Context, app T, owner desired.
 // hasOrphansInCache looks in the cache: hardly ever is there anything.
 func (r *reconciler[T]) hasOrphansInCache(ctx context.Context, owner desired.Owner, k desired.RetainedObject) (bool, error) {
 	var pods corev1.PodList
-	if err := r.client.List(ctx, &pods, client.InNamespace(owner.Namespace), client.MatchingFields{indexWorkload: k.WorkloadID()}); err != nil {
+	if err := r.client.List(ctx, &pods, client.InNamespace(owner.Namespace), client.MatchingFields{managercache.IndexWorkload: k.WorkloadID()}); err != nil {
 		return false, fmt.Errorf("list pods of %s: %w", k, err)
 	}
-	binding := partialMetadata(desired.RefSecret)
+	binding := managercache.PartialMetadata(desired.RefSecret)
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: desired.BindingSecretName(k)}, binding)
 	return len(pods.Items) > 0 || binding.Labels[appsapi.LabelOwnerUID] == string(owner.UID), client.IgnoreNotFound(err)
 }
@@ -77,7 +78,7 @@ func (r *reconciler[T]) listOrphans(ctx context.Context, owner desired.Owner, k 
 			out = append(out, pod)
 		}
 	}
-	binding := partialMetadata(desired.RefSecret)
+	binding := managercache.PartialMetadata(desired.RefSecret)
 	if err := r.apiReader.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: desired.BindingSecretName(k)}, binding); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("get Secret %s/%s: %w", owner.Namespace, desired.BindingSecretName(k), err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/configrefs"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/managercache"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
@@ -47,7 +48,7 @@ type reconciler[T Object] struct {
 	staleBackoff workqueue.TypedRateLimiter[ctrl.Request] // apart from backoff: nothing failed
 	ownWrites    ownWrites[T]
 	// optionalKinds are the kinds that the cluster may not know.
-	optionalKinds optionalKinds
+	optionalKinds managercache.OptionalKinds
 	// configRefs has the hashes of the ConfigMaps and Secrets that pods refer to.
 	configRefs *configrefs.HashCache
 	// databaseProber are asked apart from passes.
@@ -227,9 +228,9 @@ func (r *reconciler[T]) execute(ctx context.Context, app T, owner desired.Owner,
 		w := &writes[i]
 		current, _ := res.children[w.child.ID].(client.Object)
 		group.Go(func() error {
-			if w.err = r.optionalKinds.ensureWritable(ctx, owner.Namespace, w.child.ID); w.err == nil {
+			if w.err = r.optionalKinds.EnsureWritable(ctx, owner.Namespace, w.child.ID); w.err == nil {
 				w.result, w.err = r.applier.Apply(ctx, owner, w.child.Child, current, w.child.HoldPodTemplate)
-				w.err = r.optionalKinds.refineError(ctx, owner.Namespace, w.child.ID, w.err)
+				w.err = r.optionalKinds.RefineError(ctx, owner.Namespace, w.child.ID, w.err)
 			}
 			return nil
 		})

@@ -17,38 +17,22 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/managercache"
 	"github.com/holdfast-dev/holdfast/internal/ownership"
 )
 
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create;patch;delete
 
-// indexRetained finds the claims and credentials of the applications of one name.
-const indexRetained = "kept"
-
-// claimObject is watched for what is kept of a component.
-var claimObject = &corev1.PersistentVolumeClaim{}
-
-// retainedIndexKeys is the key of a claim or Secret in indexRetained.
-func retainedIndexKeys(obj client.Object) []string {
-	l := obj.GetLabels()
-	if l[appsapi.LabelInstance] == "" || l[appsapi.LabelWorkload] == "" {
-		return nil
-	}
-	return []string{retainedKey(l[appsapi.LabelOwnerKind], l[appsapi.LabelInstance])}
-}
-
-func retainedKey(kind, name string) string { return kind + "/" + name }
-
 // listRetained reads, from the cache, what is kept of an application, of components that left the
 // spec too, and what is where its components would begin.
 func (r *reconciler[T]) listRetained(ctx context.Context, owner desired.Owner, specs []Component) ([]desired.RetainedObject, error) {
-	all, err := listClaimsAndSecrets(ctx, r.cache, owner.Namespace, client.MatchingFields{indexRetained: retainedKey(owner.KindLabel(), owner.Name)})
+	all, err := listClaimsAndSecrets(ctx, r.cache, owner.Namespace, client.MatchingFields{managercache.IndexRetained: managercache.RetainedKey(owner.KindLabel(), owner.Name)})
 	if err != nil {
 		return nil, err
 	}
 	for _, workload := range desired.RetainedWorkloadIDs(owner, specs, all) {
-		matched, err := listClaimsAndSecrets(ctx, r.cache, owner.Namespace, client.MatchingFields{indexWorkload: workload})
+		matched, err := listClaimsAndSecrets(ctx, r.cache, owner.Namespace, client.MatchingFields{managercache.IndexWorkload: workload})
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +55,7 @@ func appendIfMissing(all []desired.RetainedObject, k desired.RetainedObject) []d
 func addUnlabeledSecrets(ctx context.Context, reader client.Reader, owner desired.Owner, specs []Component, retained []desired.RetainedObject) ([]desired.RetainedObject, error) {
 	ownSecrets, _ := desired.CredentialSecrets(owner, specs, retained)
 	for _, ref := range ownSecrets {
-		secret := partialMetadata(desired.RefSecret)
+		secret := managercache.PartialMetadata(desired.RefSecret)
 		err := reader.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: ref.Name}, secret)
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("get Secret %s/%s: %w", owner.Namespace, ref.Name, err)
@@ -192,7 +176,7 @@ func (r *reconciler[T]) ownerRequest(ctx context.Context, obj client.Object) (re
 		name = l[appsapi.LabelInstance]
 	case l[appsapi.LabelOwnerKind] == "":
 		var sets appsv1.StatefulSetList
-		err := r.cache.List(ctx, &sets, client.InNamespace(obj.GetNamespace()), client.MatchingFields{indexWorkload: l[appsapi.LabelWorkload]})
+		err := r.cache.List(ctx, &sets, client.InNamespace(obj.GetNamespace()), client.MatchingFields{managercache.IndexWorkload: l[appsapi.LabelWorkload]})
 		if err == nil && len(sets.Items) > 0 {
 			name = childHandler{owner: r.gvk.GroupKind()}.ownerName(&sets.Items[0])
 		}

@@ -47,8 +47,8 @@ var seededBugs = []seededBug{
 	}
 	if !apierrors.IsAlreadyExists(err) {`, []string{"lost,install-stack,create:controllerrevisions.apps:1"}},
 	{"asks again after a minute instead of watching", "engine/setup.go",
-		`for _, child := range childKinds {
-		b.Watches(`, `for _, child := range childKinds[1:] {
+		`for _, child := range managercache.ChildKinds {
+		b.Watches(`, `for _, child := range managercache.ChildKinds[1:] {
 		b.Watches(`, nil},
 	{"runs a job again for every change", "internal/desired/job.go",
 		`d.JobSpecHash = jobSpecHash(*c.Job)`, `d.JobSpecHash = digest([]byte(fmt.Sprint(jobSpecHash(*c.Job), rc.Generation)))[:specHashLength]`, nil},

@@ -1,4 +1,4 @@
-package engine
+package managercache
 
 import (
 	"slices"
@@ -17,17 +17,10 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/transport"
 )
 
-const (
-	// indexWorkload finds the pods of a workload without a look at all others.
-	indexWorkload = "workload"
-	// indexOwner finds the children of an application.
-	indexOwner = "owner"
-)
-
-// newCacheFunc makes the cache of a manager as [Setup] needs it: of children and pods it keeps
+// New makes the cache of a manager as the engine needs it: of children and pods it keeps
 // only ours, of pods only what explains them, of ConfigMaps and Secrets of others only that
 // they exist. No namespaces means all.
-func newCacheFunc(namespaces ...string) ctrlcache.NewCacheFunc {
+func New(namespaces ...string) ctrlcache.NewCacheFunc {
 	return func(config *rest.Config, defaults ctrlcache.Options) (ctrlcache.Cache, error) {
 		newCache := func(o ctrlcache.Options) (ctrlcache.Cache, error) {
 			o.Scheme, o.Mapper, o.HTTPClient = defaults.Scheme, defaults.Mapper, defaults.HTTPClient
@@ -62,15 +55,15 @@ func mainCacheOptions() ctrlcache.Options {
 	pods, revisions := managedOnly, managedOnly
 	pods.Transform, revisions.Transform = projectPod, projectRevision
 	o := ctrlcache.Options{ByObject: map[client.Object]ctrlcache.ByObject{}}
-	for _, c := range slices.Concat(childKinds, optionalChildKinds) {
-		if c.gvk == desired.KindConfigMap {
-			continue // see compositeCache
+	for _, c := range slices.Concat(ChildKinds, OptionalChildKinds) {
+		if c.GVK == desired.KindConfigMap {
+			continue // see Composite
 		}
-		o.ByObject[c.object] = managedOnly
+		o.ByObject[c.Object] = managedOnly
 	}
-	o.ByObject[podObject], o.ByObject[revisionKind.object], o.ByObject[claimObject] = pods, revisions, managedOnly
-	for _, kind := range configRefKinds {
-		o.ByObject[partialMetadata(kind)] = ctrlcache.ByObject{UnsafeDisableDeepCopy: new(true), Transform: projectConfigRef}
+	o.ByObject[PodObject], o.ByObject[RevisionKind.Object], o.ByObject[ClaimObject] = pods, revisions, managedOnly
+	for _, kind := range ConfigRefKinds {
+		o.ByObject[PartialMetadata(kind)] = ctrlcache.ByObject{UnsafeDisableDeepCopy: new(true), Transform: projectConfigRef}
 	}
 	return o
 }
@@ -102,25 +95,4 @@ func projectConfigRef(obj any) (any, error) {
 		m.ObjectMeta = trimmed
 	}
 	return obj, nil
-}
-
-// ownerIndexKeys are the keys of a child in indexOwner: whose it is by its reference, and by its
-// label, either of which somebody may have taken away.
-func ownerIndexKeys(child client.Object) []string {
-	var owners []string
-	if ref := metav1.GetControllerOfNoCopy(child); ref != nil {
-		owners = append(owners, string(ref.UID))
-	}
-	if uid := child.GetLabels()[appsapi.LabelOwnerUID]; uid != "" && !slices.Contains(owners, uid) {
-		owners = append(owners, uid)
-	}
-	return owners
-}
-
-// workloadIndexKeys is the key of a pod in indexWorkload.
-func workloadIndexKeys(pod client.Object) []string {
-	if id := pod.GetLabels()[appsapi.LabelWorkload]; id != "" {
-		return []string{id}
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package engine
+package managercache
 
 import (
 	"fmt"
@@ -10,14 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// newRESTMapper knows the resources of the given kinds and of everything the engine reads and
+// NewRESTMapper knows the resources of the given kinds and of everything the engine reads and
 // writes, without asking the API server. With it a manager can be made while there is no
 // API server, and waits for one; asking would fail and end the program.
-func newRESTMapper(scheme *runtime.Scheme, kinds ...Object) (meta.RESTMapper, error) {
+func NewRESTMapper(scheme *runtime.Scheme, kinds ...client.Object) (meta.RESTMapper, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	all := cachedObjects(kinds)
-	for _, c := range optionalChildKinds {
-		all = append(all, c.object)
+	for _, c := range OptionalChildKinds {
+		all = append(all, c.Object)
 	}
 	all = append(all, &corev1.Event{}) // read, and not cached
 	for _, obj := range all {
@@ -33,14 +33,14 @@ func newRESTMapper(scheme *runtime.Scheme, kinds ...Object) (meta.RESTMapper, er
 }
 
 // cachedObjects is what a manager of these kinds caches.
-func cachedObjects(kinds []Object) []client.Object {
+func cachedObjects(kinds []client.Object) []client.Object {
 	var all []client.Object
-	for _, c := range childKinds {
-		all = append(all, c.object)
+	for _, c := range ChildKinds {
+		all = append(all, c.Object)
 	}
-	all = append(all, podObject, claimObject)
-	for _, kind := range configRefKinds {
-		all = append(all, partialMetadata(kind))
+	all = append(all, PodObject, ClaimObject)
+	for _, kind := range ConfigRefKinds {
+		all = append(all, PartialMetadata(kind))
 	}
 	for _, k := range kinds {
 		all = append(all, k)

@@ -1,4 +1,4 @@
-package engine
+package managercache
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// compositeCache is two caches that look like one. Of all ConfigMaps we keep that they exist,
+// Composite is two caches that look like one. Of all ConfigMaps we keep that they exist,
 // and of our own ones the content: a cache has one rule per kind, so these are two.
-type compositeCache struct {
+type Composite struct {
 	ctrlcache.Cache
 	configMaps  ctrlcache.Cache
 	scheme      *runtime.Scheme
@@ -25,8 +25,8 @@ type compositeCache struct {
 	indexes     *indexSet
 }
 
-func newCompositeCache(primary, configMaps ctrlcache.Cache, scheme *runtime.Scheme) compositeCache {
-	return compositeCache{
+func newCompositeCache(primary, configMaps ctrlcache.Cache, scheme *runtime.Scheme) Composite {
+	return Composite{
 		Cache: primary, configMaps: configMaps, scheme: scheme,
 		watchEpochs: &watchEpochs{ended: map[schema.GroupVersionKind]int{}},
 		indexes:     &indexSet{added: map[indexKey]bool{}},
@@ -46,7 +46,7 @@ type indexKey struct {
 }
 
 // cacheFor is the cache that an object, or a list of objects, is in.
-func (s compositeCache) cacheFor(obj any) ctrlcache.Cache {
+func (s Composite) cacheFor(obj any) ctrlcache.Cache {
 	switch obj.(type) {
 	case *corev1.ConfigMap, *corev1.ConfigMapList:
 		return s.configMaps
@@ -55,22 +55,22 @@ func (s compositeCache) cacheFor(obj any) ctrlcache.Cache {
 }
 
 // Get reads an object.
-func (s compositeCache) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+func (s Composite) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	return s.cacheFor(obj).Get(ctx, key, obj, opts...)
 }
 
 // List reads objects.
-func (s compositeCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+func (s Composite) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	return s.cacheFor(list).List(ctx, list, opts...)
 }
 
 // GetInformer returns what fills the cache with objects.
-func (s compositeCache) GetInformer(ctx context.Context, obj client.Object, opts ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
+func (s Composite) GetInformer(ctx context.Context, obj client.Object, opts ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
 	return s.cacheFor(obj).GetInformer(ctx, obj, opts...)
 }
 
 // RemoveInformer stops the informer of a kind; its indexes go with it.
-func (s compositeCache) RemoveInformer(ctx context.Context, obj client.Object) error {
+func (s Composite) RemoveInformer(ctx context.Context, obj client.Object) error {
 	s.indexes.mu.Lock()
 	defer s.indexes.mu.Unlock()
 	gvk, err := apiutil.GVKForObject(obj, s.scheme)
@@ -82,7 +82,7 @@ func (s compositeCache) RemoveInformer(ctx context.Context, obj client.Object) e
 }
 
 // IndexField adds an index unless it is there.
-func (s compositeCache) IndexField(ctx context.Context, obj client.Object, field string, indexFunc client.IndexerFunc) error {
+func (s Composite) IndexField(ctx context.Context, obj client.Object, field string, indexFunc client.IndexerFunc) error {
 	s.indexes.mu.Lock()
 	defer s.indexes.mu.Unlock()
 	gvk, err := apiutil.GVKForObject(obj, s.scheme)
@@ -101,7 +101,7 @@ func (s compositeCache) IndexField(ctx context.Context, obj client.Object, field
 }
 
 // Start runs both until the context ends.
-func (s compositeCache) Start(ctx context.Context) error {
+func (s Composite) Start(ctx context.Context) error {
 	var group errgroup.Group
 	group.Go(func() error { return s.Cache.Start(ctx) })
 	group.Go(func() error { return s.configMaps.Start(ctx) })
@@ -109,8 +109,8 @@ func (s compositeCache) Start(ctx context.Context) error {
 }
 
 // WaitForCacheSync waits for both.
-func (s compositeCache) WaitForCacheSync(ctx context.Context) bool {
+func (s Composite) WaitForCacheSync(ctx context.Context) bool {
 	return s.Cache.WaitForCacheSync(ctx) && s.configMaps.WaitForCacheSync(ctx)
 }
 
-var _ ctrlcache.Cache = compositeCache{}
+var _ ctrlcache.Cache = Composite{}

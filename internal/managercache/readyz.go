@@ -1,4 +1,4 @@
-package engine
+package managercache
 
 import (
 	"context"
@@ -18,11 +18,11 @@ import (
 // cacheSyncRetryInterval is how often a cache that could not be started is tried again.
 const cacheSyncRetryInterval = time.Second
 
-// newReadyzCheck returns a check that holds once everything the manager reads is in its cache, the
+// NewReadyzCheck returns a check that holds once everything the manager reads is in its cache, the
 // objects of the given kinds included, as far as the API server knows these. It fills the
 // caches also while another replica leads, so that taking over does not begin with a list
 // of the whole cluster.
-func newReadyzCheck(mgr ctrl.Manager, kinds ...Object) (healthz.Checker, error) {
+func NewReadyzCheck(mgr ctrl.Manager, kinds ...client.Object) (healthz.Checker, error) {
 	discoveryClient, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("ask the API server which kinds it knows: %w", err)
@@ -81,6 +81,6 @@ func (w *cacheWarmer) isUnserved(ctx context.Context, obj client.Object) bool {
 	if err != nil {
 		return false
 	}
-	served, err := isServedFunc(w.discoveryClient)(ctx, gvk)
+	served, err := IsServedFunc(w.discoveryClient)(ctx, gvk)
 	return err == nil && !served
 }

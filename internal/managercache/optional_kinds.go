@@ -1,4 +1,4 @@
-package engine
+package managercache
 
 import (
 	"context"
@@ -12,9 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/holdfast-dev/holdfast/internal/desired"
@@ -28,14 +30,14 @@ const discoveryInterval = 5 * time.Second
 // maxInitialWatchAttempts is how often a kind that is known, and cannot be watched, is tried at the start.
 const maxInitialWatchAttempts = 3
 
-// optionalKind is a kind that a cluster may get to know, and forget, while we run. It is watched
+// OptionalKind is a kind that a cluster may get to know, and forget, while we run. It is watched
 // only while it is known: a watch of nothing would ask the API server for ever.
 //
 //	first look ──► known ── an apply finds nobody ──► unknown ── somebody wants it, ──► known
 //	          └──► unknown                                       and it is there
-type optionalKind struct {
-	childKind
-	cache    compositeCache
+type OptionalKind struct {
+	ChildKind
+	cache    Composite
 	isServed func(context.Context, schema.GroupVersionKind) (bool, error)
 	handler  handler.EventHandler
 	clock    clock.PassiveClock
@@ -54,6 +56,16 @@ type optionalKind struct {
 	// one that notices the end of it, and the watches of all go with it.
 	epoch int
 }
+
+// NewOptionalKind returns a source that watches a kind while the API server serves it.
+func NewOptionalKind(child ChildKind, cache Composite, isServed func(context.Context, schema.GroupVersionKind) (bool, error),
+	h handler.EventHandler, c clock.PassiveClock,
+) *OptionalKind {
+	return &OptionalKind{ChildKind: child, cache: cache, isServed: isServed, handler: h, clock: c, initialized: make(chan struct{})}
+}
+
+// queue is the work queue of a controller.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // watchEpochs counts how often a kind was forgotten, for all controllers that share a cache.
 type watchEpochs struct {
@@ -77,20 +89,20 @@ func (l *watchEpochs) advance(kind schema.GroupVersionKind, epoch int) {
 	}
 }
 
-var _ ctrlsource.SyncingSource = &optionalKind{}
+var _ ctrlsource.SyncingSource = &OptionalKind{}
 
 // String names it in the log.
-func (o *optionalKind) String() string { return "optional kind source: " + o.gvk.Kind }
+func (o *OptionalKind) String() string { return "optional kind source: " + o.GVK.Kind }
 
 // Start makes the first look, however long the API server is away.
-func (o *optionalKind) Start(ctx context.Context, q queue) error {
+func (o *OptionalKind) Start(ctx context.Context, q queue) error {
 	o.mu.Lock()
 	o.ctx, o.queue = ctx, q
 	o.mu.Unlock()
 	go func() {
 		defer close(o.initialized)
 		for attempts := 0; attempts < maxInitialWatchAttempts && ctx.Err() == nil; {
-			served, err := o.isServed(ctx, o.gvk)
+			served, err := o.isServed(ctx, o.GVK)
 			if err == nil {
 				if !served || o.startWatch(ctx) == nil {
 					return
@@ -107,7 +119,7 @@ func (o *optionalKind) Start(ctx context.Context, q queue) error {
 }
 
 // WaitForSync keeps the controller from deciding on a world without what is there.
-func (o *optionalKind) WaitForSync(ctx context.Context) error {
+func (o *OptionalKind) WaitForSync(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -117,14 +129,14 @@ func (o *optionalKind) WaitForSync(ctx context.Context) error {
 }
 
 // isWatched says whether the objects of the kind are in the cache.
-func (o *optionalKind) isWatched() bool {
+func (o *OptionalKind) isWatched() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.epoch == o.cache.watchEpochs.current(o.gvk)
+	return o.epoch == o.cache.watchEpochs.current(o.GVK)
 }
 
 // ensureWatched says whether objects of the kind can be written, and asks for that from time to time.
-func (o *optionalKind) ensureWatched(ctx context.Context) (bool, error) {
+func (o *OptionalKind) ensureWatched(ctx context.Context) (bool, error) {
 	if o.isWatched() {
 		return true, nil
 	}
@@ -137,7 +149,7 @@ func (o *optionalKind) ensureWatched(ctx context.Context) (bool, error) {
 	if recent {
 		return false, watchErr
 	}
-	served, err := o.isServed(ctx, o.gvk)
+	served, err := o.isServed(ctx, o.GVK)
 	if err == nil && served {
 		err = o.startWatch(ctx)
 	}
@@ -148,7 +160,7 @@ func (o *optionalKind) ensureWatched(ctx context.Context) (bool, error) {
 }
 
 // startWatch begins to watch the kind, and returns when what is there is in the cache.
-func (o *optionalKind) startWatch(ctx context.Context) error {
+func (o *OptionalKind) startWatch(ctx context.Context) error {
 	o.startMu.Lock()
 	defer o.startMu.Unlock()
 	if o.isWatched() {
@@ -159,10 +171,10 @@ func (o *optionalKind) startWatch(ctx context.Context) error {
 	defer cancel()
 	o.mu.Lock()
 	watchCtx, stop := context.WithCancel(o.ctx)
-	queue, epoch := o.queue, o.cache.watchEpochs.current(o.gvk)
+	queue, epoch := o.queue, o.cache.watchEpochs.current(o.GVK)
 	o.mu.Unlock()
-	s := ctrlsource.Kind[client.Object](perSourceSyncCache{o.cache}, o.object, o.handler)
-	err := o.cache.IndexField(ctx, o.object, indexOwner, ownerIndexKeys)
+	s := ctrlsource.Kind[client.Object](perSourceSyncCache{o.cache}, o.Object, o.handler)
+	err := o.cache.IndexField(ctx, o.Object, IndexOwner, OwnerIndexKeys)
 	if err == nil {
 		err = s.Start(watchCtx, queue)
 	}
@@ -171,7 +183,7 @@ func (o *optionalKind) startWatch(ctx context.Context) error {
 	}
 	if err != nil {
 		stop()
-		return errors.Join(fmt.Errorf("%ss of %s cannot be watched: %w; see whether the operator may list and watch them", o.gvk.Kind, o.gvk.Group, err), o.removeInformer(epoch))
+		return errors.Join(fmt.Errorf("%ss of %s cannot be watched: %w; see whether the operator may list and watch them", o.GVK.Kind, o.GVK.Group, err), o.removeInformer(epoch))
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -180,8 +192,8 @@ func (o *optionalKind) startWatch(ctx context.Context) error {
 }
 
 // stopIfUnserved stops watching if the API server does not know the kind any more.
-func (o *optionalKind) stopIfUnserved(ctx context.Context) (bool, error) {
-	served, err := o.isServed(ctx, o.gvk)
+func (o *OptionalKind) stopIfUnserved(ctx context.Context) (bool, error) {
+	served, err := o.isServed(ctx, o.GVK)
 	if err != nil || served {
 		return false, err
 	}
@@ -197,13 +209,13 @@ func (o *optionalKind) stopIfUnserved(ctx context.Context) (bool, error) {
 }
 
 // removeInformer takes the kind out of the cache, for all who watch it.
-func (o *optionalKind) removeInformer(epoch int) error {
-	o.cache.watchEpochs.advance(o.gvk, epoch)
-	return o.cache.RemoveInformer(context.Background(), o.object)
+func (o *OptionalKind) removeInformer(epoch int) error {
+	o.cache.watchEpochs.advance(o.GVK, epoch)
+	return o.cache.RemoveInformer(context.Background(), o.Object)
 }
 
-// isServedFunc asks the API server for its kinds.
-func isServedFunc(d *discovery.DiscoveryClient) func(context.Context, schema.GroupVersionKind) (bool, error) {
+// IsServedFunc asks the API server for its kinds.
+func IsServedFunc(d *discovery.DiscoveryClient) func(context.Context, schema.GroupVersionKind) (bool, error) {
 	return func(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
 		list, err := d.ServerResourcesForGroupVersionWithContext(ctx, gvk.GroupVersion().String())
 		if apierrors.IsNotFound(err) {
@@ -216,17 +228,17 @@ func isServedFunc(d *discovery.DiscoveryClient) func(context.Context, schema.Gro
 	}
 }
 
-// optionalKinds are those of a reconciler, by kind.
-type optionalKinds map[schema.GroupVersionKind]*optionalKind
+// OptionalKinds are those of a reconciler, by kind.
+type OptionalKinds map[schema.GroupVersionKind]*OptionalKind
 
-// isReadable says whether objects of a kind can be read from the cache.
-func (o optionalKinds) isReadable(kind schema.GroupVersionKind) bool {
+// IsReadable says whether objects of a kind can be read from the cache.
+func (o OptionalKinds) IsReadable(kind schema.GroupVersionKind) bool {
 	opt := o[kind]
 	return opt == nil && kind != desired.KindRoute || opt != nil && opt.isWatched()
 }
 
-// ensureWritable returns an error if a child is of a kind that the cluster does not know.
-func (o optionalKinds) ensureWritable(ctx context.Context, namespace string, id desired.ID) error {
+// EnsureWritable returns an error if a child is of a kind that the cluster does not know.
+func (o OptionalKinds) EnsureWritable(ctx context.Context, namespace string, id desired.ID) error {
 	opt := o[id.Kind]
 	if opt == nil {
 		return nil
@@ -238,8 +250,8 @@ func (o optionalKinds) ensureWritable(ctx context.Context, namespace string, id 
 	return err
 }
 
-// refineError finds out whether a child could not be written because its kind has gone.
-func (o optionalKinds) refineError(ctx context.Context, namespace string, id desired.ID, err error) error {
+// RefineError finds out whether a child could not be written because its kind has gone.
+func (o OptionalKinds) RefineError(ctx context.Context, namespace string, id desired.ID, err error) error {
 	opt := o[id.Kind]
 	if opt == nil || !apierrors.IsNotFound(err) {
 		return err

@@ -1,4 +1,4 @@
-package engine
+package managercache
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func TestIndexIsAddedOnce(t *testing.T) {
 	primary := &indexCache{failures: 1}
 	cache := newCompositeCache(primary, nil, clientgoscheme.Scheme)
 	add := func(field string) error {
-		return cache.IndexField(t.Context(), &appsv1.Deployment{}, field, ownerIndexKeys)
+		return cache.IndexField(t.Context(), &appsv1.Deployment{}, field, OwnerIndexKeys)
 	}
 	if err := add("owner"); err == nil {
 		t.Fatal("an error of the cache must be returned, whatever its text is")

@@ -1,4 +1,4 @@
-package engine
+package managercache
 
 import (
 	"context"
@@ -20,21 +20,21 @@ import (
 func TestUnservedKindIsCheckedOncePerInterval(t *testing.T) {
 	checks := 0
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	o := &optionalKind{childKind: optionalChildKinds[0], clock: clock, cache: newCompositeCache(nil, nil, nil),
+	o := &OptionalKind{ChildKind: OptionalChildKinds[0], clock: clock, cache: newCompositeCache(nil, nil, nil),
 		isServed: func(context.Context, schema.GroupVersionKind) (bool, error) { checks++; return false, nil }}
-	all := optionalKinds{desired.KindRoute: o}
+	all := OptionalKinds{desired.KindRoute: o}
 	id := desired.ID{Kind: desired.KindRoute, Name: "web"}
 	for range 100 {
 		var unknown *ownership.UnknownKind
-		if err := all.ensureWritable(t.Context(), "shop", id); !errors.As(err, &unknown) {
+		if err := all.EnsureWritable(t.Context(), "shop", id); !errors.As(err, &unknown) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	if all.isReadable(desired.KindRoute) || !all.isReadable(desired.KindService) {
+	if all.IsReadable(desired.KindRoute) || !all.IsReadable(desired.KindService) {
 		t.Error("what is not known can be read, or the other way round")
 	}
 	clock.SetTime(clock.Now().Add(discoveryInterval))
-	_ = all.ensureWritable(t.Context(), "shop", id)
+	_ = all.EnsureWritable(t.Context(), "shop", id)
 	if checks != 2 {
 		t.Errorf("the API server was asked %d times, want once in %s", checks, discoveryInterval)
 	}
@@ -56,7 +56,7 @@ func TestWatchEpochAdvancesOnce(t *testing.T) {
 // start without it, and whoever wants it is told why.
 func TestForbiddenKindDoesNotBlockStart(t *testing.T) {
 	checks := 0
-	o := &optionalKind{childKind: optionalChildKinds[0], clock: clocktesting.NewFakePassiveClock(time.Now()), initialized: make(chan struct{}),
+	o := &OptionalKind{ChildKind: OptionalChildKinds[0], clock: clocktesting.NewFakePassiveClock(time.Now()), initialized: make(chan struct{}),
 		cache:    newCompositeCache(forbiddenCache{}, nil, clientgoscheme.Scheme),
 		isServed: func(context.Context, schema.GroupVersionKind) (bool, error) { checks++; return true, nil }}
 	if err := errors.Join(o.Start(t.Context(), nil), o.WaitForSync(t.Context())); err != nil {

@@ -1,4 +1,4 @@
-package engine
+package managercache
 
 import (
 	"testing"
@@ -15,12 +15,12 @@ func TestRESTMapperKnowsLists(t *testing.T) {
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	mapper, err := newRESTMapper(scheme)
+	mapper, err := NewRESTMapper(scheme)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range childKinds {
-		for _, obj := range []runtime.Object{c.object, c.list()} {
+	for _, c := range ChildKinds {
+		for _, obj := range []runtime.Object{c.Object, c.NewList()} {
 			namespaced, err := apiutil.IsObjectNamespaced(obj, scheme, mapper)
 			if err != nil || !namespaced {
 				t.Errorf("%T: namespaced %t, %v", obj, namespaced, err)
