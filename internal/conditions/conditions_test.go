@@ -56,18 +56,57 @@ func TestSet(t *testing.T) {
 }
 
 func TestSetOrRemove(t *testing.T) {
-	var conditions []metav1.Condition
-	SetOrRemove(&conditions, false, metav1.Condition{Type: "Stalled"}, noon)
-	if len(conditions) != 0 {
-		t.Errorf("got %v, want none", conditions)
+	isReady := ready("True", "Reconciled", "all well", noon)
+	stalled := metav1.Condition{Type: "Stalled", Status: "True", Reason: "RolloutTimedOut", LastTransitionTime: metav1.NewTime(noon)}
+	cases := map[string]struct {
+		before  []metav1.Condition
+		present bool
+		want    []metav1.Condition
+	}{
+		"absent stays absent":    {[]metav1.Condition{isReady}, false, []metav1.Condition{isReady}},
+		"set to True":            {[]metav1.Condition{isReady}, true, []metav1.Condition{isReady, stalled}},
+		"removed":                {[]metav1.Condition{stalled, isReady}, false, []metav1.Condition{isReady}},
+		"no conditions, removed": {nil, false, nil},
+		"no conditions, set":     {nil, true, []metav1.Condition{stalled}},
 	}
-	SetOrRemove(&conditions, true, metav1.Condition{Type: "Stalled", Reason: "RolloutTimedOut"}, noon)
-	if len(conditions) != 1 || conditions[0].Status != metav1.ConditionTrue {
-		t.Errorf("got %v, want Stalled", conditions)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			SetOrRemove(&tc.before, tc.present, metav1.Condition{Type: "Stalled", Status: "False", Reason: "RolloutTimedOut"}, noon)
+			if diff := cmp.Diff(tc.want, tc.before); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
 	}
-	SetOrRemove(&conditions, false, metav1.Condition{Type: "Stalled"}, noon)
-	if len(conditions) != 0 {
-		t.Errorf("got %v, want none", conditions)
+}
+
+func TestSetTrimsMessage(t *testing.T) {
+	var got []metav1.Condition
+	Set(&got, ready("False", "Progressing", "one\n"+strings.Repeat("x", 2000), time.Time{}), noon)
+	want := []metav1.Condition{ready("False", "Progressing", "one "+strings.Repeat("x", 1016)+" ...", noon)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+}
+
+func TestTruncate(t *testing.T) {
+	cases := map[string]struct {
+		text  string
+		limit int
+		want  string
+	}{
+		"exactly the limit":             {"0123456789", 10, "0123456789"},
+		"one byte more":                 {"0123456789a", 10, "012345 ..."},
+		"space at half of the limit":    {"0123456 89abcdef", 14, "0123456 89 ..."},
+		"space after half of the limit": {"01234567 9abcdef", 14, "01234567 ..."},
+		"the smallest limit that fits":  {"01234", 4, " ..."},
+		"repeated spaces count once":    {"01234     56789", 11, "01234 56789"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, Truncate(tc.text, tc.limit)); diff != "" {
+				t.Errorf("text (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
