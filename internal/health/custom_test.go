@@ -4,14 +4,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
 
 func widget(t *testing.T, status string) *unstructured.Unstructured {
 	t.Helper()
+	return parseObject(t, "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w, namespace: shop, generation: 2}\n"+status)
+}
+
+func parseObject(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
 	o := &unstructured.Unstructured{}
-	text := "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w, namespace: shop, generation: 2}\n" + status
 	content, err := yaml.YAMLToJSON([]byte(text))
 	if err == nil {
 		err = o.UnmarshalJSON(content)
@@ -37,11 +43,67 @@ func TestEvaluateCustom(t *testing.T) {
 		"a phase":              {"status: {phase: Failed}", Result{"Degraded", "ComponentDegraded", "Widget shop/w says that it is Failed"}},
 		"a phase of no sense":  {"status: {phase: Purple}", Result{"Unknown", "InternalError", "Widget shop/w is of a kind whose health cannot be judged"}},
 		"conditions of no use": {`status: {conditions: [1, {type: 3}, "x"]}`, Result{"Unknown", "InternalError", "Widget shop/w is of a kind whose health cannot be judged"}},
+
+		"not ready, no reason": {`status: {conditions: [{type: Ready, status: "False"}]}`,
+			Result{"Degraded", "ComponentDegraded", "Widget shop/w says that it is not ready: no reason is given"}},
+		"stalled, no reason": {`status: {conditions: [{type: Stalled, status: "True"}]}`,
+			Result{"Degraded", "ComponentDegraded", "Widget shop/w says Stalled: no reason is given"}},
+		"stalled is False": {`status: {conditions: [{type: Stalled, status: "False", reason: Fine}, {type: Available, status: "True"}]}`,
+			Result{"Healthy", "Reconciled", "Widget shop/w says that it is available"}},
+		"a healthy phase":     {"status: {phase: Running}", Result{"Healthy", "Reconciled", "Widget shop/w says that it is Running"}},
+		"a progressing phase": {"status: {phase: Creating}", Result{"Progressing", "Progressing", "Widget shop/w says that it is Creating"}},
+		"a state":             {"status: {state: DEPLOYED}", Result{"Healthy", "Reconciled", "Widget shop/w says that it is DEPLOYED"}},
+		"a phase and a state": {"status: {phase: Lost, state: ready}",
+			Result{"Degraded", "ComponentDegraded", "Widget shop/w says that it is Lost"}},
+		"a condition and a phase": {`status: {phase: Failed, conditions: [{type: Ready, status: "True"}]}`,
+			Result{"Healthy", "Reconciled", "Widget shop/w says that it is ready"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if got := Evaluate(widget(t, tc.status)); got != tc.want {
 				t.Errorf("got  %+v\nwant %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestDeletedCustomResourceIsProgressing(t *testing.T) {
+	rules, err := CompileRules([]Rule{{Group: "example.com", Kind: "Widget", Healthy: "true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := widget(t, `status: {conditions: [{type: Ready, status: "True"}]}`)
+	o.SetDeletionTimestamp(new(metav1.Now()))
+	want := Result{"Progressing", "Progressing", "Widget shop/w is being deleted"}
+	for name, r := range map[string]*Rules{"without rules": nil, "with a rule": rules} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(want, EvaluateCustom(o, r)); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestRuleAppliesToItsKindOnly expects the conditions of the object to decide if no rule matches its group and kind.
+func TestRuleAppliesToItsKindOnly(t *testing.T) {
+	o := widget(t, `status: {conditions: [{type: Ready, status: "True"}]}`)
+	fromConditions := Result{"Healthy", "Reconciled", "Widget shop/w says that it is ready"}
+	fromRule := Result{"Degraded", "ComponentDegraded", "Widget shop/w is degraded by the rule for its kind"}
+	for name, tc := range map[string]struct {
+		group, kind string
+		want        Result
+	}{
+		"its kind":      {"example.com", "Widget", fromRule},
+		"another kind":  {"example.com", "Gadget", fromConditions},
+		"another group": {"example.org", "Widget", fromConditions},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules, err := CompileRules([]Rule{{Group: tc.group, Kind: tc.kind, Degraded: "true"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, EvaluateCustom(o, rules)); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -85,6 +147,29 @@ func TestCompileRulesRejectsInvalid(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", expression, err, want)
 		}
+	}
+}
+
+func TestCompileRulesRejectsIncompleteRules(t *testing.T) {
+	for name, tc := range map[string]struct {
+		rule Rule
+		want string
+	}{
+		"no kind": {Rule{Group: "example.com", Healthy: "true"}, "a health rule has no kind; give it one"},
+		"no status": {Rule{Group: "example.com", Kind: "Widget", Message: "'text'"},
+			"health rule of Widget.example.com says nothing; give it healthy, progressing, degraded or suspended"},
+		"message is not a string": {Rule{Group: "example.com", Kind: "Widget", Healthy: "true", Message: "1"},
+			`health rule of Widget.example.com, message: "1" is int; write an expression that is string`},
+		"status is not a bool": {Rule{Group: "example.com", Kind: "Widget", Healthy: "true", Suspended: "'yes'"},
+			`health rule of Widget.example.com, suspended: "'yes'" is string; write an expression that is bool`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			valid := Rule{Group: "example.com", Kind: "Gadget", Healthy: "true"}
+			rules, err := CompileRules([]Rule{valid, tc.rule})
+			if rules != nil || err == nil || err.Error() != tc.want {
+				t.Errorf("got %v and error %v, want %q", rules, err, tc.want)
+			}
+		})
 	}
 }
 

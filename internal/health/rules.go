@@ -7,6 +7,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
@@ -45,9 +46,7 @@ const maxCost = 100_000
 // CompileRules compiles rules. An error names the kind and the expression.
 func CompileRules(rules []Rule) (*Rules, error) {
 	env, err := cel.NewEnv(cel.Variable("object", cel.DynType))
-	if err != nil {
-		return nil, err
-	}
+	utilruntime.Must(err) // the options are constant
 	out := &Rules{byKind: map[schema.GroupKind]rule{}}
 	for _, r := range rules {
 		gk := schema.GroupKind{Group: r.Group, Kind: r.Kind}
