@@ -44,12 +44,12 @@ func Truncate(text string, limit int) string {
 		return text
 	}
 	const ellipsis = " ..."
-	cut := limit - len(ellipsis)
-	for !utf8.RuneStart(text[cut]) {
+	cut := max(0, limit-len(ellipsis))
+	for cut > 0 && !utf8.RuneStart(text[cut]) { // bytes that are no characters have no start
 		cut--
 	}
 	if space := strings.LastIndexByte(text[:cut], ' '); space > limit/2 {
 		cut = space
 	}
-	return text[:cut] + ellipsis
+	return (text[:cut] + ellipsis)[:min(limit, cut+len(ellipsis))]
 }

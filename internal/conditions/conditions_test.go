@@ -100,6 +100,8 @@ func TestTruncate(t *testing.T) {
 		"space after half of the limit": {"01234567 9abcdef", 14, "01234567 ..."},
 		"the smallest limit that fits":  {"01234", 4, " ..."},
 		"repeated spaces count once":    {"01234     56789", 11, "01234 56789"},
+		"a limit below the ellipsis":    {"abcdef", 3, " .."},
+		"bytes that are no characters":  {strings.Repeat("\x80", 20), 10, " ..."},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
