@@ -181,7 +181,7 @@ func TestCredentialSecrets(t *testing.T) {
 
 // TestNewComponentStartsEmptyBesideDataOfAnother: data of a declared component cannot be that of a renamed one.
 func TestNewComponentStartsEmptyBesideDataOfAnother(t *testing.T) {
-	spec := components(t, `[{name: db, stateful: {image: a}}, 
+	spec := components(t, `[{name: db, stateful: {image: a}},
 		{name: queue, renamedFrom: jobs, stateful: {image: a}}, {name: new, stateful: {image: a}}]`)
 	state := ClusterState{Retained: []RetainedObject{
 		ownedFixture("data-shop-db-0", "shop-db", "db").object(), ownedFixture("data-shop-jobs-0", "shop-jobs", "jobs").object(),

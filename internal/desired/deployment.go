@@ -71,9 +71,7 @@ func renderDeployment(rc renderContext, c appsapi.Component, name string, live *
 	}
 	annotateList(d.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, deps)
 	annotateList(d.ObjectMetaApplyConfiguration, appsapi.AnnotationPreviousDependsOn, formerDependencies(deps, metaOrNil(live), live != nil && hasOldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)))
-	if err := annotateRefs(d.ObjectMetaApplyConfiguration, refs); err != nil {
-		return nil, err
-	}
+	annotateRefs(d.ObjectMetaApplyConfiguration, refs)
 	hold, undo := deploymentPodHold(spec)
 	config, err := newHoldableConfig(d, d.ObjectMetaApplyConfiguration, template, hold, undo)
 	if err != nil {

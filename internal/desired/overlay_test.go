@@ -63,3 +63,23 @@ func TestOverlayOfStatefulComponent(t *testing.T) {
 		}
 	}
 }
+
+// TestOverlayMessages compares whole messages: they name the field and the correction.
+func TestOverlayMessages(t *testing.T) {
+	const protected = "podTemplateOverlay takes away or changes "
+	const wrongType = "podTemplateOverlay is not part of a pod template: "
+	invalidMessages(t, map[string]string{
+		`podTemplateOverlay: {spec: {$retainKeys: [containers, securityContext]}}`: protected +
+			"spec.serviceAccountName or spec.automountServiceAccountToken, which Holdfast sets; leave it as it is",
+		`podTemplateOverlay: {spec: {containers: [{name: app, $retainKeys: [name, image]}]}}`: protected +
+			`the securityContext of the container "app", which Holdfast sets; leave it as it is`,
+		`podTemplateOverlay: {spec: {containers: [{name: My_Proxy, image: p}]}}`: `podTemplateOverlay has a container called "My_Proxy"; ` +
+			`the name of a container is made of a-z, 0-9 and -`,
+		`podTemplateOverlay: {spec: {terminationGracePeriodSeconds: soon}}`: wrongType +
+			"spec.terminationGracePeriodSeconds is a string and has to be a number; correct it",
+		`podTemplateOverlay: {spec: {dnsConfig: none}}`: wrongType + "spec.dnsConfig is a string and has to be a map; correct it",
+		`podTemplateOverlay: {spec: {$setElementOrder/containers: app}}`: "podTemplateOverlay cannot be merged: " +
+			"expected a []interface {}, but received a string; it has the form of a pod template, {metadata: {...}, spec: {...}}",
+		`podTemplateOverlay: []`: "podTemplateOverlay: json: cannot unmarshal array into Go value of type map[string]interface {}",
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -101,6 +102,11 @@ func TestHoldPodTemplateOfCronJob(t *testing.T) {
 			ContainerSpec: appsapi.ContainerSpec{Image: image}, Schedule: schedule}}}, ClusterState{})[0].Children[0]
 	}
 	live := appliedCronJob(t, cron("a", "@daily"))
+	live.ManagedFields = []metav1.ManagedFieldsEntry{{
+		Manager: "holdfast", Operation: "Apply", APIVersion: "batch/v1", FieldsType: "FieldsV1",
+		FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:jobTemplate":{"f:spec":{"f:template":{"f:spec":{"f:containers":{
+			"k:{\"name\":\"app\"}":{".":{},"f:name":{},"f:image":{}}}}}}}}}`),
+	}}
 	config, err := cron("a", "@hourly").Render(live)
 	must(err)
 	if config.ReplacesPods(live) {
@@ -117,6 +123,14 @@ func TestHoldPodTemplateOfCronJob(t *testing.T) {
 	must(err)
 	if _, held := fields["spec"].(map[string]any)["jobTemplate"]; held {
 		t.Error("the pods are held")
+	}
+	body, err := config.Patch("uid", "2")
+	must(err)
+	sent := &batchv1.CronJob{}
+	must(json.Unmarshal(body, sent))
+	want := []corev1.Container{{Name: "app", Image: "a"}}
+	if diff := cmp.Diff(want, sent.Spec.JobTemplate.Spec.Template.Spec.Containers); diff != "" || sent.Spec.Schedule != "@hourly" {
+		t.Errorf("schedule %q, containers (-want +got):\n%s", sent.Spec.Schedule, diff)
 	}
 }
 

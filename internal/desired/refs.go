@@ -3,7 +3,6 @@ package desired
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -198,16 +197,12 @@ func consumedRefs(refs []Ref, states RefStates, live metav1.Object) []refRecord 
 
 // annotateRefs writes down what went into the hash of the pods, so that nobody needs to
 // read it again.
-func annotateRefs(meta *metav1ac.ObjectMetaApplyConfiguration, records []refRecord) error {
+func annotateRefs(meta *metav1ac.ObjectMetaApplyConfiguration, records []refRecord) {
 	if len(records) == 0 {
-		return nil
+		return
 	}
-	content, err := json.Marshal(records)
-	if err != nil {
-		return fmt.Errorf("encode references of %s: %w", *meta.Name, err)
-	}
+	content, _ := json.Marshal(records) // strings can always be encoded
 	meta.WithAnnotations(map[string]string{appsapi.AnnotationConfigRefs: string(content)})
-	return nil
 }
 
 // configHash is the hash of the configuration that pods consume. It is there also when

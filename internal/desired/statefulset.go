@@ -105,9 +105,7 @@ func renderStatefulSet(rc renderContext, c appsapi.Component, name string, live 
 		WithSpec(spec)
 	annotateList(set.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, deps)
 	annotateList(set.ObjectMetaApplyConfiguration, appsapi.AnnotationPreviousDependsOn, formerDependencies(deps, metaOrNil(live), live != nil && hasOldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)))
-	if err := annotateRefs(set.ObjectMetaApplyConfiguration, refs); err != nil {
-		return nil, err
-	}
+	annotateRefs(set.ObjectMetaApplyConfiguration, refs)
 	hold, undo := statefulSetPodHold(spec)
 	config, err := newHoldableConfig(set, set.ObjectMetaApplyConfiguration, template, hold, undo)
 	if err != nil {
