@@ -105,6 +105,14 @@ func TestPlanData(t *testing.T) {
 		"kept on purpose, to purge":           {spec: other, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.LabelRetained, "true"))}, purge: true},
 		"of an object before, to purge":       {spec: other, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.LabelOwnerUID, "theirs"))}, purge: true},
 		"more pods":                           {spec: database("1Gi", func(c *appsapi.Component) { c.Stateful.Replicas = new(int32(2)) }), retained: []desired.RetainedObject{claim}, observed: running, want: []string{"look for data-shop-db-1", "apply"}},
+		"more pods than the StatefulSet has": {
+			spec: database("1Gi", statefulReplicas(3)), observed: liveObjects(database("1Gi", statefulReplicas(2))),
+			want: []string{"look for data-shop-db-2", "apply"},
+		},
+		"as many pods as the StatefulSet was scaled to": {
+			spec: database("1Gi"), observed: liveObjects(database("1Gi", statefulReplicas(2))),
+			want: []string{"apply"},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

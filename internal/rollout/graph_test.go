@@ -10,6 +10,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
+// atMinute99 is a schedule that the CRD schema accepts and Kubernetes rejects.
+func atMinute99(c *appsapi.Component) { c.Job.Schedule = "99 3 * * *" }
+
 func TestValidate(t *testing.T) {
 	cases := map[string]struct {
 		spec []appsapi.Component
@@ -52,6 +55,16 @@ func TestValidate(t *testing.T) {
 		"a circle through a CronJob, which gates nobody but is deleted in order": {
 			spec: stack(service("web", "1", dependsOn("report")), job("report", "1", nightly, dependsOn("web"))),
 			want: "Components depend on each other in a circle: web -> report -> web; remove one of these dependencies",
+		},
+		"an invalid component alone": {
+			spec: stack(job("report", "1", atMinute99)),
+			want: `schedule "99 3 * * *" has "99" as the minute, which goes from 0 to 59; ` +
+				`correct it, for example "0 3 * * *" for every night at three`,
+		},
+		"an invalid component among others": {
+			spec: stack(service("web", "1"), job("report", "1", atMinute99)),
+			want: `Component "report": schedule "99 3 * * *" has "99" as the minute, which goes from 0 to 59; ` +
+				`correct it, for example "0 3 * * *" for every night at three`,
 		},
 		"two components with one child": {
 			spec: stack(service("web", "1", withResourceName("front")), service("front", "1", withResourceName("front"))),

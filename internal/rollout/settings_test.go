@@ -3,6 +3,10 @@ package rollout
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
@@ -29,8 +33,11 @@ func withConfigFile(content string) componentOption {
 }
 
 func podSettings(c *appsapi.Component) *appsapi.PodSettings {
-	if c.Service != nil {
+	switch {
+	case c.Service != nil:
 		return &c.Service.PodSettings
+	case c.Stateful != nil:
+		return &c.Stateful.PodSettings
 	}
 	return &c.Job.PodSettings
 }
@@ -110,6 +117,60 @@ func TestConfigFilesOutliveRollout(t *testing.T) {
 			applied: stack(run), spec: stack(job("migrate", "1")),
 			mutations: []mutation{mutateChild("shop-migrate", jobRunning)},
 			want:      []string{"migrate: remove " + describeID(workloadOf(run)) + "; wait for the end of " + describeID(workloadOf(run))},
+		},
+	})
+}
+
+func TestConfigFilesOutliveStatefulSetRollout(t *testing.T) {
+	one, two := database("1Gi", withConfigFile("one")), database("1Gi", withConfigFile("two"))
+	rollingOut := func(s *appsv1.StatefulSet) { s.Status.Replicas++ }
+	apply := "db: apply StatefulSet shop-db, ConfigMap " + configMapName(two) + ", Service shop-db-headless"
+	web, plain := service("web", "1", withConfigFile("one")), service("web", "1")
+	runPlanCases(t, map[string]planCase{
+		"the pod template mounts the old file": {
+			applied: stack(one), spec: stack(two), want: []string{apply},
+		},
+		"pods of the old revision are left": {
+			applied: stack(one), spec: stack(two),
+			mutations: []mutation{rollOut("db", two), mutateChild("shop-db", rollingOut)},
+			want:      []string{apply},
+		},
+		"every pod has the new file": {
+			applied: stack(one), spec: stack(two),
+			mutations: []mutation{rollOut("db", two)},
+			want:      []string{apply + "; remove ConfigMap " + configMapName(one)},
+		},
+		"a rollout of another component does not keep the file": {
+			applied: stack(two, web), spec: stack(two, plain),
+			mutations: []mutation{mutateChild("shop-db", rollingOut), rollOut("web", plain)},
+			want:      []string{apply, "web: apply Deployment shop-web; remove ConfigMap " + configMapName(web)},
+		},
+	})
+}
+
+func TestConfigFilesOutliveCronJobRuns(t *testing.T) {
+	one, two := job("report", "1", nightly, withConfigFile("one")), job("report", "1", nightly, withConfigFile("two"))
+	active := func(j *batchv1.CronJob) { j.Status.Active = []corev1.ObjectReference{{Name: "shop-report-1"}} }
+	apply := "report: apply CronJob shop-report, ConfigMap " + configMapName(two)
+	web, plain := service("web", "1", withConfigFile("one")), service("web", "1")
+	runPlanCases(t, map[string]planCase{
+		"the job template mounts the old file": {
+			applied: stack(one), spec: stack(two), want: []string{apply},
+		},
+		"a run that may have the old file is active": {
+			applied: stack(one), spec: stack(two),
+			mutations: []mutation{rollOut("report", two), mutateChild("shop-report", active)},
+			want:      []string{apply},
+		},
+		"no run is active": {
+			applied: stack(one), spec: stack(two),
+			mutations: []mutation{rollOut("report", two)},
+			want:      []string{apply + "; remove ConfigMap " + configMapName(one)},
+		},
+		"a run of another component does not keep the file": {
+			applied: stack(two, web), spec: stack(two, plain),
+			mutations: []mutation{mutateChild("shop-report", active), rollOut("web", plain)},
+			want:      []string{apply, "web: apply Deployment shop-web; remove ConfigMap " + configMapName(web)},
 		},
 	})
 }

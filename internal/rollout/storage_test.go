@@ -44,6 +44,10 @@ func withStorageClass(name string) componentOption {
 	return func(c *appsapi.Component) { c.Stateful.Storage[0].ClassName = &name }
 }
 
+func statefulReplicas(n int32) componentOption {
+	return func(c *appsapi.Component) { c.Stateful.Replicas = &n }
+}
+
 func TestPlanStorage(t *testing.T) {
 	infeasible := func(c *corev1.PersistentVolumeClaim) {
 		c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: corev1.PersistentVolumeClaimNodeResizeInfeasible}
@@ -52,6 +56,7 @@ func TestPlanStorage(t *testing.T) {
 		c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
 	}
 	lost := func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }
+	ofSecondPod := func(c *corev1.PersistentVolumeClaim) { c.Name = "data-shop-db-1" }
 	deleting := func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &noon }
 	cases := map[string]struct {
 		applied, now appsapi.Component // what the set was made for, and what the spec says
@@ -84,6 +89,13 @@ func TestPlanStorage(t *testing.T) {
 		"more, while pods are replaced":  {applied: database("1Gi"), now: database("2Gi", func(c *appsapi.Component) { c.Stateful.Image = "db:2" }), claim: boundClaim("2Gi", "2Gi")},
 		"nothing, for none of its pods":  {applied: database("1Gi"), now: database("2Gi", func(c *appsapi.Component) { c.Stateful.Replicas = new(int32(0)) }), claim: boundClaim("1Gi", "1Gi"), recreate: true},
 		"of a pod that it has no longer": {applied: database("1Gi"), now: database("1Gi", func(c *appsapi.Component) { c.Stateful.Replicas = new(int32(0)) }), claim: boundClaim("2Gi", "2Gi")},
+		"more, for a pod that the set was scaled to": {
+			applied: database("1Gi", statefulReplicas(2)), now: database("2Gi"), claim: boundClaim("1Gi", "1Gi", ofSecondPod),
+			resize: "2Gi", reason: "StorageResizing", message: "PersistentVolumeClaim shop/data-shop-db-1 grows from 1Gi to 2Gi",
+		},
+		"not for a pod that the set does not have": {
+			applied: database("1Gi", statefulReplicas(1)), now: database("2Gi"), claim: boundClaim("1Gi", "1Gi", ofSecondPod), recreate: true,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

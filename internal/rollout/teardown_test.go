@@ -119,3 +119,32 @@ func TestRequiresOrder(t *testing.T) {
 		})
 	}
 }
+
+func TestHasData(t *testing.T) {
+	claim := boundClaim("1Gi", "1Gi")
+	retained := boundClaim("1Gi", "1Gi", withLabel(appsapi.LabelRetained, "true"))
+	theirs := boundClaim("1Gi", "1Gi", withLabel(appsapi.LabelOwnerUID, "theirs"))
+	web := service("web", "1")
+	cases := map[string]struct {
+		spec     []appsapi.Component
+		retained []desired.RetainedObject
+		want     bool
+	}{
+		"nothing":                             {},
+		"components without storage":          {spec: stack(web, job("migrate", "1"))},
+		"component with storage":              {spec: stack(web, database("1Gi")), want: true},
+		"component with a retained claim":     {spec: stack(database("1Gi")), retained: []desired.RetainedObject{retained}, want: true},
+		"claim of a removed component":        {spec: stack(web), retained: []desired.RetainedObject{claim}, want: true},
+		"Secret of a removed component":       {spec: stack(web), retained: []desired.RetainedObject{retained, authSecret(claim)}, want: true},
+		"claim that is retained":              {spec: stack(web), retained: []desired.RetainedObject{retained}},
+		"claim of another owner of that name": {spec: stack(web), retained: []desired.RetainedObject{theirs}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			components := desired.Build(shop, tc.spec, desired.ClusterState{Retained: tc.retained})
+			if got := HasData(shop, components, tc.retained); got != tc.want {
+				t.Errorf("has data: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package rollout
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
+)
+
+func withStatefulPort(c *appsapi.Component) { c.Stateful.Ports = []appsapi.Port{{Port: 5432}} }
+
+// TestStatefulComponentKeepsItsStatefulSet renames only the Service: the data stays with the StatefulSet that created it.
+func TestStatefulComponentKeepsItsStatefulSet(t *testing.T) {
+	before := database("1Gi", withStatefulPort)
+	renamed := database("1Gi", withStatefulPort, withResourceName("base"))
+	user := service("web", "1", boundTo("db"))
+	retained := []desired.RetainedObject{boundClaim("1Gi", "1Gi")}
+	build := func(spec ...appsapi.Component) []desired.Component {
+		return desired.Build(shop, spec, desired.ClusterState{Retained: retained})
+	}
+	// rolledOut is a component of the new spec after it was applied, with its StatefulSet where the data is.
+	rolledOut := func(name string, spec ...appsapi.Component) mutation {
+		return func(observed Observed) {
+			for _, c := range build(spec...) {
+				for _, child := range c.Children {
+					if c.Name == name {
+						observed[child.ID] = appliedChild(child, observed[child.ID])
+					}
+				}
+			}
+		}
+	}
+	apply := "db: apply StatefulSet shop-db, Service shop-db-headless, Service base"
+	for name, tc := range map[string]planCase{
+		"the old Service stays until the new one exists": {
+			applied: stack(before), spec: stack(renamed),
+			want: []string{apply, "keep db: Service shop-db stays until StatefulSet shop-db, which replaces it, is ready"},
+		},
+		"the old Service stays while pods use its address": {
+			applied: stack(before, user), mutations: []mutation{rolledOut("db", renamed)}, spec: stack(renamed, user),
+			want: []string{apply, "web: apply Deployment shop-web", `keep db: Service shop-db stays until no pod of "web" needs it`},
+		},
+		"the old Service goes when no pod uses its address": {
+			applied: stack(before, user), mutations: []mutation{rolledOut("db", renamed), rolledOut("web", renamed, user)},
+			spec: stack(renamed, user),
+			want: []string{apply, "web: apply Deployment shop-web", "prune Service shop-db of db"},
+		},
+		"a Service without ports goes at once": {
+			applied: stack(before), spec: stack(database("1Gi")),
+			want: []string{"db: apply StatefulSet shop-db, Service shop-db-headless; remove Service shop-db"},
+		},
+		"a PodDisruptionBudget goes at once": {
+			applied: stack(database("1Gi", statefulReplicas(2))), spec: stack(database("1Gi", statefulReplicas(1))),
+			want: []string{"db: apply StatefulSet shop-db, Service shop-db-headless; remove PodDisruptionBudget shop-db"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			observed := liveObjects(tc.applied...)
+			for _, mutate := range tc.mutations {
+				mutate(observed)
+			}
+			plan, err := NewPlan(Input{Owner: shop, Components: build(tc.spec...), Observed: observed, Retained: retained})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, planLines(plan)); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
