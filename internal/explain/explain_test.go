@@ -150,7 +150,9 @@ func testPodRef(name string) ObjectRef {
 // podCases are all of them, for what holds whatever happens.
 func podCases() map[string]podCase {
 	all := map[string]podCase{}
-	for _, cases := range []map[string]podCase{noCauseCases(), multiPodCases(), missingRefCases(), imageCases(), crashCases(), probeCases(), scheduleCases()} {
+	for _, cases := range []map[string]podCase{
+		noCauseCases(), multiPodCases(), missingRefCases(), imageCases(), crashCases(), startupCases(), probeCases(), scheduleCases(),
+	} {
 		maps.Copy(all, cases)
 	}
 	return all

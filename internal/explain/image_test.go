@@ -108,6 +108,11 @@ func imageCases() map[string]podCase {
 			pods: pull("ImagePullBackOff", `Back-off pulling image "shop/web:2"`),
 			want: cause("ImagePull", "shop/web:2", unpulled, lookEvents, `Back-off pulling image "shop/web:2"`),
 		},
+		"image that the node cannot inspect": {
+			pods: pull("ImageInspectError", "manifest is corrupt"),
+			want: cause("ImageSignature", "shop/web:2", `Node n1 refuses image "shop/web:2": it cannot be inspected there (container app of pod web-1)`,
+				"Sign the image as the nodes want it, or push it again: kubectl describe pod -n shop web-1", "manifest is corrupt"),
+		},
 		"pull error without a text": {
 			pods: pull("ErrImagePull", ""),
 			want: cause("ImagePull", "shop/web:2", unpulled, lookEvents),

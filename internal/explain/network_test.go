@@ -8,8 +8,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+
+	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
 // A Service of one pod has no endpoint while the pod is restarted, however old the pod is.
@@ -50,4 +54,128 @@ func TestNoReadyEndpointsGraceDuringRestart(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestLoadBalancerGracePeriod(t *testing.T) {
+	ref := ObjectRef{Kind: "Service", Namespace: "shop", Name: "web", UID: "uid-web"}
+	service := func(before time.Duration, events ...Event) Snapshot {
+		return Snapshot{Events: events, Services: []*corev1.Service{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid-web", CreationTimestamp: ago(before)},
+			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+		}}}
+	}
+	terminating, addressed := service(time.Hour), service(time.Hour)
+	terminating.Services[0].DeletionTimestamp = new(ago(time.Second))
+	addressed.Services[0].Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}}
+	pending := func(since time.Duration, evidence ...string) Cause {
+		return Cause{
+			Code: LBPending, Object: ref, Path: "status.loadBalancer", Since: testNow.Add(-since),
+			Message:  "Service web has no address from a load balancer yet",
+			Fix:      "See whether the cluster has a controller for load balancers: kubectl describe service -n shop web",
+			Evidence: evidence,
+		}
+	}
+	failed := Event{Object: ref, Reason: "SyncLoadBalancerFailed", Message: "no quota", Count: 3, LastSeen: testNow}
+	checkDiagnoses(t, map[string]snapshotCase{
+		"may take longer":        {service(time.Minute), Diagnosis{RecheckAt: testNow.Add(time.Minute)}},
+		"controller failed":      {service(time.Minute, failed), oneCause(pending(time.Minute, "event SyncLoadBalancerFailed x3: no quota"))},
+		"takes too long":         {service(time.Hour), Diagnosis{Causes: []Cause{pending(time.Hour)}, EventsNeeded: []ObjectRef{ref}}},
+		"Service is deleted":     {terminating, Diagnosis{}},
+		"Service has an address": {addressed, Diagnosis{}},
+	})
+}
+
+func TestEndpointsOfOtherServicesDoNotCount(t *testing.T) {
+	slice := func(service string, ready bool) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+			Endpoints:  []discoveryv1.Endpoint{{Conditions: discoveryv1.EndpointConditions{Ready: new(ready)}}},
+		}
+	}
+	snapshot := func(slices ...*discoveryv1.EndpointSlice) Snapshot {
+		return Snapshot{
+			Workload: newTestDeployment(), Pods: []*corev1.Pod{pod("web-1", running(podAge))}, EndpointSlices: slices,
+			Services: []*corev1.Service{{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"other": "x"}},
+			}},
+		}
+	}
+	checkDiagnoses(t, map[string]snapshotCase{
+		"another Service has no ready endpoint": {snapshot(slice("db", false)), Diagnosis{}},
+		"another Service has a ready endpoint": {snapshot(slice("db", true), slice("web", false)), oneCause(Cause{
+			Code: NoReadyEndpoints, Object: ObjectRef{Kind: "Service", Namespace: "shop", Name: "web"},
+			Path: "EndpointSlice endpoints[*].conditions.ready", Since: testNow.Add(-unreadyFor),
+			Message:  "Service web has pods, but none of them is ready: nobody answers",
+			Fix:      "See why the pods are not ready: kubectl describe pod -n shop web-1",
+			Evidence: []string{"endpoints: 1, ready: 0"},
+		})},
+	})
+}
+
+func TestIngressReferences(t *testing.T) {
+	backend := func(name string) networkingv1.IngressBackend {
+		return networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: name}}
+	}
+	ingress := &networkingv1.Ingress{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", CreationTimestamp: ago(time.Hour)},
+		Spec: networkingv1.IngressSpec{
+			IngressClassName: new("nginx"),
+			DefaultBackend:   new(backend("fallback")),
+			TLS:              []networkingv1.IngressTLS{{SecretName: "here"}, {SecretName: "cert"}},
+			Rules: []networkingv1.IngressRule{
+				{Host: "plain.example.com"},
+				{IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{
+					{Backend: backend("web")}, {Backend: backend("api")}, {Backend: backend("api")},
+					{Backend: networkingv1.IngressBackend{Resource: &corev1.TypedLocalObjectReference{Kind: "Bucket", Name: "static"}}},
+				}}}},
+			},
+		},
+	}
+	broken := func(path, kind, name string) Cause {
+		return Cause{
+			Code: IngressBroken, Object: ObjectRef{Kind: "Ingress", Namespace: "shop", Name: "web"}, Path: path, Value: name,
+			Since:   testNow.Add(-time.Hour),
+			Message: "Ingress web refers to " + kind + ` "` + name + `", which does not exist`,
+			Fix:     "Create the " + kind + ", or correct spec.expose of the application.",
+		}
+	}
+	snapshot := func(complete []string, missing ...Ref) Snapshot {
+		return Snapshot{
+			Ingresses: []*networkingv1.Ingress{ingress}, CompleteKinds: complete, MissingRefs: missing,
+			IngressClasses: []*networkingv1.IngressClass{{ObjectMeta: metav1.ObjectMeta{Name: "nginx"}}},
+			Services: []*corev1.Service{
+				{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, {ObjectMeta: metav1.ObjectMeta{Name: "fallback"}},
+			},
+		}
+	}
+	noDefault := snapshot([]string{"Service"})
+	noDefault.Services = append(noDefault.Services[:1], &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "api"}})
+	checkDiagnoses(t, map[string]snapshotCase{
+		"Secret does not exist":          {snapshot(nil, Ref{"Secret", "cert"}), oneCause(broken("spec.tls[1].secretName", "Secret", "cert"))},
+		"ConfigMap of the same name":     {snapshot(nil, Ref{"ConfigMap", "cert"}), Diagnosis{}},
+		"Service does not exist":         {snapshot([]string{"Service", "IngressClass"}), oneCause(broken("spec.rules", "Service", "api"))},
+		"default backend does not exist": {noDefault, oneCause(broken("spec.rules", "Service", "fallback"))},
+		"Services are not known":         {snapshot([]string{"IngressClass"}), Diagnosis{}},
+	})
+}
+
+func TestOnlyDegradedCustomResourcesAreCauses(t *testing.T) {
+	resource := func(name, status string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"namespace": "shop", "name": name},
+			"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": status, "reason": "Broken", "message": "no paint"}}},
+		}}
+	}
+	degraded := resource("red", "False")
+	message := health.EvaluateCustom(degraded, nil).Message
+	if message == "" {
+		t.Fatal("a degraded resource has no message")
+	}
+	checkDiagnoses(t, map[string]snapshotCase{"one of two is degraded": {
+		Snapshot{CustomResources: []*unstructured.Unstructured{resource("blue", "True"), degraded}},
+		oneCause(Cause{
+			Code: NotReady, Object: ObjectRef{Group: "example.com", Kind: "Widget", Namespace: "shop", Name: "red"}, Path: "status",
+			Message: message, Fix: "Look at what it says: kubectl describe widget.example.com -n shop red",
+		}),
+	}})
 }

@@ -31,6 +31,9 @@ func TestRefused(t *testing.T) {
 		"webhook without a word": {
 			`admission webhook "fridays.example.com" denied the request without explanation`,
 			"Admission webhook fridays.example.com refuses the pods of Deployment web: without explanation", WebhookDenied},
+		"webhook with an empty reason": {
+			`admission webhook "fridays.example.com" denied the request: `,
+			"Admission webhook fridays.example.com refuses the pods of Deployment web: it does not say why", WebhookDenied},
 		"silent webhook": {
 			`Internal error occurred: failed calling webhook "pods.example.com": failed to call webhook: Post "https://nobody.shop.svc:443/?timeout=2s": service "nobody" not found`,
 			"Admission webhook pods.example.com does not answer, so the pods of Deployment web cannot be created", WebhookDown},

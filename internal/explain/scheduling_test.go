@@ -62,6 +62,17 @@ func scheduleCases() map[string]podCase {
 	stories := map[string]podCase{
 		"not placed for a moment": {early, nil, testNow.Add(time.Second)},
 		"held by a gate":          {gated, held, time.Time{}},
+		"held by a gate for a moment": {
+			pods: []*corev1.Pod{pod("web-1", unscheduled(5*time.Second, "SchedulingGated", ""))}, recheckAt: testNow.Add(10 * time.Second),
+		},
+		"scheduler error for a moment": {
+			pods: []*corev1.Pod{pod("web-1", unscheduled(5*time.Second, "SchedulerError", "timeout"))}, recheckAt: testNow.Add(10 * time.Second),
+		},
+		"scheduler error that lasts": {
+			pods: []*corev1.Pod{pod("web-1", unscheduled(time.Minute, "SchedulerError", "timeout"))},
+			want: cause(SchedulerError, "SchedulerError", "The scheduler met an error with pod web-1",
+				"Look at what the scheduler says: kubectl describe pod -n shop web-1", "timeout"),
+		},
 	}
 	for name, tc := range map[string]struct {
 		schedulerMessage     string
