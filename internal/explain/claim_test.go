@@ -53,7 +53,8 @@ func claimSnapshot(claim *corev1.PersistentVolumeClaim, changes ...func(*Snapsho
 
 func claimEvent(reason, message string) func(*Snapshot) {
 	return func(s *Snapshot) {
-		s.Events = append(s.Events, Event{Object: testClaimRef, Reason: reason, Message: message, Count: 1, LastSeen: testNow.Add(-time.Minute)})
+		ev := Event{Object: testClaimRef, Reason: reason, Message: message, Count: 1, LastSeen: testNow.Add(-time.Minute)}
+		s.Events = append(s.Events, ev)
 	}
 }
 
@@ -69,16 +70,17 @@ func newStorageClass(name, isDefault string) *storagev1.StorageClass {
 
 func claimCause(code Code, path, value, message, fix string, evidence ...string) Cause {
 	return Cause{
-		Code: code, Object: testClaimRef, Path: path, Value: value, Since: testNow.Add(-time.Hour), Message: message, Fix: fix, Evidence: evidence,
+		Code: code, Object: testClaimRef, Path: path, Value: value, Since: testNow.Add(-time.Hour),
+		Message: message, Fix: fix, Evidence: evidence,
 	}
 }
 
 func TestMissingClaimBlocksPod(t *testing.T) {
 	missing := func(name, fix string) Diagnosis {
 		return oneCause(Cause{
-			Code: MissingClaim, Object: testPodRef("db-0"), Path: "spec.volumes", Value: name, Since: testNow.Add(-podAge), AffectedPods: 1,
+			Code: MissingClaim, Object: testPodRef("db-0"), Path: "spec.volumes", Value: name, Since: testNow.Add(-podAge),
 			Message: `Pod db-0 needs PersistentVolumeClaim "` + name + `", which does not exist in namespace shop`, Fix: fix,
-			Evidence: []string{"1 of 1 pods"},
+			AffectedPods: 1, Evidence: []string{"1 of 1 pods"},
 		})
 	}
 	create := func(name string) string {
@@ -102,7 +104,8 @@ func TestLostClaimBlocksPod(t *testing.T) {
 	lost := func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }
 	named := func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv-7" }
 	cause := func(volume string) Diagnosis {
-		return oneCause(claimCause(VolumeLost, "status.phase", "Lost", "The volume behind PersistentVolumeClaim data-db-0 is gone or has failed",
+		return oneCause(claimCause(VolumeLost, "status.phase", "Lost",
+			"The volume behind PersistentVolumeClaim data-db-0 is gone or has failed",
 			"Restore volume "+volume+", or its data from a backup; nothing is started with an empty one instead."))
 	}
 	schedulerFails := func(s *Snapshot) {
@@ -117,10 +120,11 @@ func TestLostClaimBlocksPod(t *testing.T) {
 
 func TestMissingStorageClass(t *testing.T) {
 	const (
-		message  = "PersistentVolumeClaim data-db-0 asks for "
-		choose   = "Create it, or use one of those there are in the storage of a new component: "
-		none     = message + "the default StorageClass, and there is none"
-		noneFix  = "Make a StorageClass the default one, or name one in the storage of the component; kubectl get storageclasses lists those there are."
+		message = "PersistentVolumeClaim data-db-0 asks for "
+		choose  = "Create it, or use one of those there are in the storage of a new component: "
+		none    = message + "the default StorageClass, and there is none"
+		noneFix = "Make a StorageClass the default one, or name one in the storage of the component; " +
+			"kubectl get storageclasses lists those there are."
 		noVolume = "no persistent volumes available for this claim and no storage class is set"
 	)
 	missing := func(class, message, fix string) Diagnosis {
@@ -134,16 +138,32 @@ func TestMissingStorageClass(t *testing.T) {
 	fast, slow, standard := newStorageClass("fast", "false"), newStorageClass("slow", "false"), newStorageClass("standard", "true")
 	toVolume := func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv-7" }
 	checkDiagnoses(t, map[string]snapshotCase{
-		"binding says that no default exists": {claimSnapshot(newTestClaim(), claimEvent("FailedBinding", noVolume)), missing("", none, noneFix)},
-		"no class exists":                     {claimSnapshot(newTestClaim(), allStorageClasses()), missing("", none, noneFix)},
-		"a default class exists":              {claimSnapshot(newTestClaim(), allStorageClasses(fast, standard)), pending},
-		"the named class does not exist":      {claimSnapshot(newTestClaim(withStorageClass("nope")), allStorageClasses(slow, fast)), missing("nope", message+`StorageClass "nope", which does not exist`, choose+"fast, slow")},
-		"the named class exists":              {claimSnapshot(newTestClaim(withStorageClass("slow")), allStorageClasses(slow, fast)), pending},
-		"the claim wants no class":            {claimSnapshot(newTestClaim(withStorageClass("")), allStorageClasses(fast)), pending},
-		"the claim names its volume":          {claimSnapshot(newTestClaim(withStorageClass("nope"), toVolume), allStorageClasses(fast)), pending},
-		"the claim names a class since then":  {claimSnapshot(newTestClaim(withStorageClass("")), claimEvent("FailedBinding", noVolume)), pending},
+		"binding says that no default exists": {
+			claimSnapshot(newTestClaim(), claimEvent("FailedBinding", noVolume)),
+			missing("", none, noneFix),
+		},
+		"no class exists":        {claimSnapshot(newTestClaim(), allStorageClasses()), missing("", none, noneFix)},
+		"a default class exists": {claimSnapshot(newTestClaim(), allStorageClasses(fast, standard)), pending},
+		"the named class does not exist": {
+			claimSnapshot(newTestClaim(withStorageClass("nope")), allStorageClasses(slow, fast)),
+			missing("nope", message+`StorageClass "nope", which does not exist`, choose+"fast, slow"),
+		},
+		"the named class exists": {
+			claimSnapshot(newTestClaim(withStorageClass("slow")), allStorageClasses(slow, fast)),
+			pending,
+		},
+		"the claim wants no class": {claimSnapshot(newTestClaim(withStorageClass("")), allStorageClasses(fast)), pending},
+		"the claim names its volume": {
+			claimSnapshot(newTestClaim(withStorageClass("nope"), toVolume), allStorageClasses(fast)),
+			pending,
+		},
+		"the claim names a class since then": {
+			claimSnapshot(newTestClaim(withStorageClass("")), claimEvent("FailedBinding", noVolume)),
+			pending,
+		},
 		"provisioning fails without a class": {claimSnapshot(newTestClaim(), claimEvent("ProvisioningFailed", "disk quota")),
-			oneCause(claimCause(ProvisioningFailed, "spec.storageClassName", "", "StorageClass (none) fails to make a volume for PersistentVolumeClaim data-db-0",
+			oneCause(claimCause(ProvisioningFailed, "spec.storageClassName", "",
+				"StorageClass (none) fails to make a volume for PersistentVolumeClaim data-db-0",
 				"Look at what its provisioner says: kubectl describe pvc -n shop data-db-0", "event ProvisioningFailed: disk quota"))},
 	})
 }
@@ -154,15 +174,19 @@ func TestPendingClaimGracePeriods(t *testing.T) {
 	requested := claimEvent("ExternalProvisioning", "waiting for a volume to be created")
 	ask := []ObjectRef{testClaimRef}
 	checkDiagnoses(t, map[string]snapshotCase{
-		"events are not expected yet":    {claimSnapshot(young), Diagnosis{RecheckAt: testNow.Add(3 * time.Second)}},
-		"events may say more":            {claimSnapshot(older), Diagnosis{RecheckAt: testNow.Add(5 * time.Second), EventsNeeded: ask}},
-		"a StorageClass may take longer": {claimSnapshot(classed, allStorageClasses(newStorageClass("fast", ""))), Diagnosis{RecheckAt: testNow.Add(110 * time.Second), EventsNeeded: ask}},
-		"a provisioner is at work":       {claimSnapshot(older, requested), Diagnosis{RecheckAt: testNow.Add(110 * time.Second)}},
+		"events are not expected yet": {claimSnapshot(young), Diagnosis{RecheckAt: testNow.Add(3 * time.Second)}},
+		"events may say more":         {claimSnapshot(older), Diagnosis{RecheckAt: testNow.Add(5 * time.Second), EventsNeeded: ask}},
+		"a StorageClass may take longer": {
+			claimSnapshot(classed, allStorageClasses(newStorageClass("fast", ""))),
+			Diagnosis{RecheckAt: testNow.Add(110 * time.Second), EventsNeeded: ask},
+		},
+		"a provisioner is at work": {claimSnapshot(older, requested), Diagnosis{RecheckAt: testNow.Add(110 * time.Second)}},
 	})
 }
 
 func TestVolumeExpansion(t *testing.T) {
-	snapshot := func(kind corev1.PersistentVolumeClaimConditionType, status corev1.ConditionStatus, since time.Duration, pods ...*corev1.Pod) Snapshot {
+	type conditionType = corev1.PersistentVolumeClaimConditionType
+	snapshot := func(kind conditionType, status corev1.ConditionStatus, since time.Duration, pods ...*corev1.Pod) Snapshot {
 		c := newTestClaim()
 		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
 		c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Conditions: []corev1.PersistentVolumeClaimCondition{
@@ -170,7 +194,8 @@ func TestVolumeExpansion(t *testing.T) {
 		return Snapshot{Claims: []*corev1.PersistentVolumeClaim{c}, Pods: pods}
 	}
 	stuck := func(kind, detail string, since time.Duration) Diagnosis {
-		c := claimCause(ResizeStuck, `status.conditions[?(@.type=="`+kind+`")]`, "2Gi", "The volume of PersistentVolumeClaim data-db-0 does not grow to 2Gi: "+detail,
+		c := claimCause(ResizeStuck, `status.conditions[?(@.type=="`+kind+`")]`, "2Gi",
+			"The volume of PersistentVolumeClaim data-db-0 does not grow to 2Gi: "+detail,
 			"Look at what the driver of the volume says: kubectl describe pvc -n shop data-db-0", "needs a remount")
 		c.Since = testNow.Add(-since)
 		return oneCause(c)
@@ -179,13 +204,25 @@ func TestVolumeExpansion(t *testing.T) {
 	mounted, other := pod("db-0", ready, withClaimVolume), pod("db-1", ready, withClaimVolume)
 	other.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = "data-db-1"
 	checkDiagnoses(t, map[string]snapshotCase{
-		"node reports an error":              {snapshot("NodeResizeError", "True", time.Second), stuck("NodeResizeError", "its node cannot grow the filesystem", time.Second)},
-		"node reported an error":             {snapshot("NodeResizeError", "False", time.Hour), Diagnosis{}},
-		"node is late":                       {snapshot(pending, "True", 2*time.Minute, other, mounted), stuck(pending, late, 2*time.Minute)},
-		"node is late, pod without volumes":  {snapshot(pending, "True", time.Hour, ProjectPod(mounted)), stuck(pending, late, time.Hour)},
-		"node may take longer":               {snapshot(pending, "True", time.Minute, mounted), Diagnosis{RecheckAt: testNow.Add(time.Minute)}},
-		"no pod uses the claim":              {snapshot(pending, "True", time.Hour, other, nil), Diagnosis{}},
-		"the pod of the claim is not ready":  {snapshot(pending, "True", time.Hour, pod("db-0", withClaimVolume, running(time.Hour))), Diagnosis{}},
-		"the volume is being expanded right": {snapshot("Resizing", "True", time.Hour, mounted), Diagnosis{}},
+		"node reports an error": {
+			snapshot("NodeResizeError", "True", time.Second),
+			stuck("NodeResizeError", "its node cannot grow the filesystem", time.Second),
+		},
+		"node reported an error": {snapshot("NodeResizeError", "False", time.Hour), Diagnosis{}},
+		"node is late": {
+			snapshot(pending, "True", 2*time.Minute, other, mounted),
+			stuck(pending, late, 2*time.Minute),
+		},
+		"node is late, pod without volumes": {snapshot(pending, "True", time.Hour, ProjectPod(mounted)), stuck(pending, late, time.Hour)},
+		"node may take longer": {
+			snapshot(pending, "True", time.Minute, mounted),
+			Diagnosis{RecheckAt: testNow.Add(time.Minute)},
+		},
+		"no pod uses the claim": {snapshot(pending, "True", time.Hour, other, nil), Diagnosis{}},
+		"the pod of the claim is not ready": {
+			snapshot(pending, "True", time.Hour, pod("db-0", withClaimVolume, running(time.Hour))),
+			Diagnosis{},
+		},
+		"the storage expands the volume": {snapshot("Resizing", "True", time.Hour, mounted), Diagnosis{}},
 	})
 }

@@ -110,7 +110,8 @@ func imageCases() map[string]podCase {
 		},
 		"image that the node cannot inspect": {
 			pods: pull("ImageInspectError", "manifest is corrupt"),
-			want: cause("ImageSignature", "shop/web:2", `Node n1 refuses image "shop/web:2": it cannot be inspected there (container app of pod web-1)`,
+			want: cause("ImageSignature", "shop/web:2",
+				`Node n1 refuses image "shop/web:2": it cannot be inspected there (container app of pod web-1)`,
 				"Sign the image as the nodes want it, or push it again: kubectl describe pod -n shop web-1", "manifest is corrupt"),
 		},
 		"pull error without a text": {

@@ -12,8 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
-
-	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
 // A Service of one pod has no endpoint while the pod is restarted, however old the pod is.
@@ -77,8 +75,11 @@ func TestLoadBalancerGracePeriod(t *testing.T) {
 	}
 	failed := Event{Object: ref, Reason: "SyncLoadBalancerFailed", Message: "no quota", Count: 3, LastSeen: testNow}
 	checkDiagnoses(t, map[string]snapshotCase{
-		"may take longer":        {service(time.Minute), Diagnosis{RecheckAt: testNow.Add(time.Minute)}},
-		"controller failed":      {service(time.Minute, failed), oneCause(pending(time.Minute, "event SyncLoadBalancerFailed x3: no quota"))},
+		"may take longer": {service(time.Minute), Diagnosis{RecheckAt: testNow.Add(time.Minute)}},
+		"controller failed": {
+			service(time.Minute, failed),
+			oneCause(pending(time.Minute, "event SyncLoadBalancerFailed x3: no quota")),
+		},
 		"takes too long":         {service(time.Hour), Diagnosis{Causes: []Cause{pending(time.Hour)}, EventsNeeded: []ObjectRef{ref}}},
 		"Service is deleted":     {terminating, Diagnosis{}},
 		"Service has an address": {addressed, Diagnosis{}},
@@ -96,7 +97,8 @@ func TestEndpointsOfOtherServicesDoNotCount(t *testing.T) {
 		return Snapshot{
 			Workload: newTestDeployment(), Pods: []*corev1.Pod{pod("web-1", running(podAge))}, EndpointSlices: slices,
 			Services: []*corev1.Service{{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"other": "x"}},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+				Spec:       corev1.ServiceSpec{Selector: map[string]string{"other": "x"}},
 			}},
 		}
 	}
@@ -116,6 +118,10 @@ func TestIngressReferences(t *testing.T) {
 	backend := func(name string) networkingv1.IngressBackend {
 		return networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: name}}
 	}
+	paths := []networkingv1.HTTPIngressPath{
+		{Backend: backend("web")}, {Backend: backend("api")}, {Backend: backend("api")},
+		{Backend: networkingv1.IngressBackend{Resource: &corev1.TypedLocalObjectReference{Kind: "Bucket", Name: "static"}}},
+	}
 	ingress := &networkingv1.Ingress{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", CreationTimestamp: ago(time.Hour)},
 		Spec: networkingv1.IngressSpec{
@@ -124,10 +130,7 @@ func TestIngressReferences(t *testing.T) {
 			TLS:              []networkingv1.IngressTLS{{SecretName: "here"}, {SecretName: "cert"}},
 			Rules: []networkingv1.IngressRule{
 				{Host: "plain.example.com"},
-				{IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{
-					{Backend: backend("web")}, {Backend: backend("api")}, {Backend: backend("api")},
-					{Backend: networkingv1.IngressBackend{Resource: &corev1.TypedLocalObjectReference{Kind: "Bucket", Name: "static"}}},
-				}}}},
+				{IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{Paths: paths}}},
 			},
 		},
 	}
@@ -151,9 +154,15 @@ func TestIngressReferences(t *testing.T) {
 	noDefault := snapshot([]string{"Service"})
 	noDefault.Services = append(noDefault.Services[:1], &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "api"}})
 	checkDiagnoses(t, map[string]snapshotCase{
-		"Secret does not exist":          {snapshot(nil, Ref{"Secret", "cert"}), oneCause(broken("spec.tls[1].secretName", "Secret", "cert"))},
-		"ConfigMap of the same name":     {snapshot(nil, Ref{"ConfigMap", "cert"}), Diagnosis{}},
-		"Service does not exist":         {snapshot([]string{"Service", "IngressClass"}), oneCause(broken("spec.rules", "Service", "api"))},
+		"Secret does not exist": {
+			snapshot(nil, Ref{"Secret", "cert"}),
+			oneCause(broken("spec.tls[1].secretName", "Secret", "cert")),
+		},
+		"ConfigMap of the same name": {snapshot(nil, Ref{"ConfigMap", "cert"}), Diagnosis{}},
+		"Service does not exist": {
+			snapshot([]string{"Service", "IngressClass"}),
+			oneCause(broken("spec.rules", "Service", "api")),
+		},
 		"default backend does not exist": {noDefault, oneCause(broken("spec.rules", "Service", "fallback"))},
 		"Services are not known":         {snapshot([]string{"IngressClass"}), Diagnosis{}},
 	})
@@ -161,21 +170,18 @@ func TestIngressReferences(t *testing.T) {
 
 func TestOnlyDegradedCustomResourcesAreCauses(t *testing.T) {
 	resource := func(name, status string) *unstructured.Unstructured {
+		condition := map[string]any{"type": "Ready", "status": status, "reason": "Broken", "message": "no paint"}
 		return &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"namespace": "shop", "name": name},
-			"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": status, "reason": "Broken", "message": "no paint"}}},
+			"status": map[string]any{"conditions": []any{condition}},
 		}}
 	}
-	degraded := resource("red", "False")
-	message := health.EvaluateCustom(degraded, nil).Message
-	if message == "" {
-		t.Fatal("a degraded resource has no message")
-	}
 	checkDiagnoses(t, map[string]snapshotCase{"one of two is degraded": {
-		Snapshot{CustomResources: []*unstructured.Unstructured{resource("blue", "True"), degraded}},
+		Snapshot{CustomResources: []*unstructured.Unstructured{resource("blue", "True"), resource("red", "False")}},
 		oneCause(Cause{
 			Code: NotReady, Object: ObjectRef{Group: "example.com", Kind: "Widget", Namespace: "shop", Name: "red"}, Path: "status",
-			Message: message, Fix: "Look at what it says: kubectl describe widget.example.com -n shop red",
+			Message: "Widget shop/red says that it is not ready: Broken",
+			Fix:     "Look at what it says: kubectl describe widget.example.com -n shop red",
 		}),
 	}})
 }

@@ -36,10 +36,10 @@ func TestNodeWithoutReadyConditionStillReportsPressure(t *testing.T) {
 	checkDiagnoses(t, map[string]snapshotCase{"one node": {
 		Snapshot{Pods: []*corev1.Pod{pod("web-1", running(podAge))}, Nodes: []*corev1.Node{node}},
 		oneCause(Cause{
-			Code: NodePressure, Object: testPodRef("web-1"), Path: "spec.nodeName", Value: "PIDPressure", Since: testNow.Add(-time.Minute),
+			Code: NodePressure, Severity: Notice, Object: testPodRef("web-1"),
+			Path: "spec.nodeName", Value: "PIDPressure", Since: testNow.Add(-time.Minute),
 			Message:      "Node n1, which runs pod web-1, is short of process ids",
 			Fix:          "Free some of it, or move pods away: kubectl describe node n1",
-			Severity:     NodePressure.info().Severity,
 			AffectedPods: 1, Evidence: []string{"1 of 1 pods", "too many processes"},
 		}),
 	}})
@@ -66,7 +66,8 @@ func TestPodFailedByNode(t *testing.T) {
 		"with a reason":                      {snapshot(pod("web-1", recent)), rejected("web-1", "OutOfcpu", "OutOfcpu")},
 		"with a reason that is not one word": {snapshot(pod("web-1", odd)), rejected("web-1", "<b>odd</b>", "no known reason")},
 		"only the newest pod counts": {
-			snapshot(nil, pod("web-1", odd), pod("web-3", recent, created(time.Minute)), pod("web-2", odd)), rejected("web-3", "OutOfcpu", "OutOfcpu"),
+			snapshot(nil, pod("web-1", odd), pod("web-3", recent, created(time.Minute)), pod("web-2", odd)),
+			rejected("web-3", "OutOfcpu", "OutOfcpu"),
 		},
 		"long ago": {snapshot(pod("web-1", failedSince("OutOfcpu", 10*time.Minute))), Diagnosis{}},
 	})
@@ -84,10 +85,11 @@ func TestTerminatingPod(t *testing.T) {
 	}
 	replaced := func(value, phrase string) Diagnosis {
 		return Diagnosis{RecheckAt: testNow.Add(20 * time.Second), Causes: []Cause{{
-			Code: Disrupted, Severity: Notice, Object: testPodRef("web-1"), Path: `status.conditions[?(@.type=="DisruptionTarget")]`, Value: value,
-			Since:        testNow.Add(-time.Minute),
-			Message:      "Pod web-1 " + phrase + " and is being replaced",
-			Fix:          "Wait for its replacement; a spec.disruption.budget of the application keeps drains from taking too many at once.",
+			Code: Disrupted, Severity: Notice, Object: testPodRef("web-1"),
+			Path: `status.conditions[?(@.type=="DisruptionTarget")]`, Value: value, Since: testNow.Add(-time.Minute),
+			Message: "Pod web-1 " + phrase + " and is being replaced",
+			Fix: "Wait for its replacement; a spec.disruption.budget of the application " +
+				"keeps drains from taking too many at once.",
 			AffectedPods: 1, Evidence: []string{"1 of 1 pods", "make room"},
 		}}}
 	}
@@ -113,8 +115,11 @@ func TestTerminatingPod(t *testing.T) {
 	}
 	young := deletedSince(10 * time.Second)
 	checkDiagnoses(t, map[string]snapshotCase{
-		"has time to end":            {deployment(young), Diagnosis{RecheckAt: testNow.Add(20 * time.Second)}},
-		"for a known disruption":     {deployment(young, disrupted("EvictionByEvictionAPI")), replaced("EvictionByEvictionAPI", "was evicted by a drain")},
+		"has time to end": {deployment(young), Diagnosis{RecheckAt: testNow.Add(20 * time.Second)}},
+		"for a known disruption": {
+			deployment(young, disrupted("EvictionByEvictionAPI")),
+			replaced("EvictionByEvictionAPI", "was evicted by a drain"),
+		},
 		"for an unknown disruption":  {deployment(young, disrupted("MovedByRobot")), replaced("MovedByRobot", "was ended from outside")},
 		"its node does not confirm":  {deployment(deletedSince(30 * time.Second)), stuck("spec.nodeName", "n1", unconfirmed, force)},
 		"the next of the set waits":  {set, stuck("spec.nodeName", "n1", unconfirmed+next, force)},

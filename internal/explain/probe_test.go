@@ -83,14 +83,16 @@ func probeCases() map[string]podCase {
 		pods: onePod(running(time.Minute), starting, withStartupProbe(quick), withReadinessProbe(quick)),
 		want: []Cause{{
 			Code: StartupFailing, Object: testPodRef("web-1"), Path: "spec.containers[0].startupProbe", Value: "TCP port 8080",
-			Since:    testNow.Add(-unreadyFor),
-			Message:  "Container app of pod web-1 does not pass its startup probe (TCP port 8080) in the time it has for that",
-			Fix:      "Let the application answer, or correct its spec.probes.startup; what the probe got is shown by kubectl describe pod -n shop web-1",
+			Since:   testNow.Add(-unreadyFor),
+			Message: "Container app of pod web-1 does not pass its startup probe (TCP port 8080) in the time it has for that",
+			Fix: "Let the application answer, or correct its spec.probes.startup; " +
+				"what the probe got is shown by kubectl describe pod -n shop web-1",
 			Evidence: []string{"1 of 1 pods", "restarts: 0"},
 		}},
 	}
 	stories["may still pass its startup probe"] = podCase{
-		pods: onePod(running(80*time.Second), starting, withStartupProbe(slow), withReadinessProbe(quick)), recheckAt: testNow.Add(10 * time.Second),
+		pods:      onePod(running(80*time.Second), starting, withStartupProbe(slow), withReadinessProbe(quick)),
+		recheckAt: testNow.Add(10 * time.Second),
 	}
 	headers := []corev1.HTTPHeader{{Name: "Authorization", Value: "Basic eDp5"}}
 	for what, handler := range map[string]corev1.ProbeHandler{

@@ -75,8 +75,9 @@ func TestProjectPod(t *testing.T) {
 			p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
 			p.Annotations = map[string]string{"a": "b"}
 			p.Spec.Volumes = []corev1.Volume{{Name: "v"}, {Name: "data", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "mine"}}}, {Name: "scratch", VolumeSource: corev1.VolumeSource{
-				Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}}}}
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "mine"}}},
+				{Name: "scratch", VolumeSource: corev1.VolumeSource{
+					Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}}}}
 			p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "regcred"}}
 			p.Spec.Resources = &corev1.ResourceRequirements{Requests: resourceList("cpu", "2"), Limits: resourceList("cpu", "3")}
 		})
@@ -96,7 +97,8 @@ func TestProjectPod(t *testing.T) {
 			Spec: corev1.PodSpec{
 				NodeName: "n1",
 				Volumes: []corev1.Volume{
-					{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "mine"}}},
+					{Name: "data", VolumeSource: corev1.VolumeSource{
+						PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "mine"}}},
 					{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
 				},
 				Containers: []corev1.Container{{

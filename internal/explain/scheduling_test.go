@@ -63,10 +63,12 @@ func scheduleCases() map[string]podCase {
 		"not placed for a moment": {early, nil, testNow.Add(time.Second)},
 		"held by a gate":          {gated, held, time.Time{}},
 		"held by a gate for a moment": {
-			pods: []*corev1.Pod{pod("web-1", unscheduled(5*time.Second, "SchedulingGated", ""))}, recheckAt: testNow.Add(10 * time.Second),
+			pods:      []*corev1.Pod{pod("web-1", unscheduled(5*time.Second, "SchedulingGated", ""))},
+			recheckAt: testNow.Add(10 * time.Second),
 		},
 		"scheduler error for a moment": {
-			pods: []*corev1.Pod{pod("web-1", unscheduled(5*time.Second, "SchedulerError", "timeout"))}, recheckAt: testNow.Add(10 * time.Second),
+			pods:      []*corev1.Pod{pod("web-1", unscheduled(5*time.Second, "SchedulerError", "timeout"))},
+			recheckAt: testNow.Add(10 * time.Second),
 		},
 		"scheduler error that lasts": {
 			pods: []*corev1.Pod{pod("web-1", unscheduled(time.Minute, "SchedulerError", "timeout"))},

@@ -62,7 +62,8 @@ func startupCases() map[string]podCase {
 func TestReadinessGates(t *testing.T) {
 	gate := func(condition string) Cause {
 		return Cause{
-			Code: ReadinessGate, Object: testPodRef("web-1"), Path: "spec.readinessGates", Value: condition, Since: testNow.Add(-time.Minute),
+			Code: ReadinessGate, Object: testPodRef("web-1"), Path: "spec.readinessGates", Value: condition,
+			Since:        testNow.Add(-time.Minute),
 			Message:      "All containers of pod web-1 are ready, but it waits for condition " + condition + ", which somebody else sets",
 			Fix:          "Look at the controller that sets this condition.",
 			AffectedPods: 1, Evidence: []string{"1 of 1 pods"},
@@ -73,7 +74,10 @@ func TestReadinessGates(t *testing.T) {
 			return Snapshot{Pods: []*corev1.Pod{project(pod("web-1", running(podAge), withReadinessGates(since, open)))}}
 		}
 		checkDiagnoses(t, map[string]snapshotCase{
-			name + " pod, both gates are closed":   {snapshot(time.Minute, false), Diagnosis{Causes: []Cause{gate("example.com/dns"), gate("example.com/lb")}}},
+			name + " pod, both gates are closed": {
+				snapshot(time.Minute, false),
+				Diagnosis{Causes: []Cause{gate("example.com/dns"), gate("example.com/lb")}},
+			},
 			name + " pod, one of two is closed":    {snapshot(time.Minute, true), oneCause(gate("example.com/lb"))},
 			name + " pod, within its grace period": {snapshot(5*time.Second, false), Diagnosis{RecheckAt: testNow.Add(10 * time.Second)}},
 		})

@@ -33,7 +33,9 @@ func TestPausedDeployment(t *testing.T) {
 	deployment := func(conditions ...appsv1.DeploymentCondition) Snapshot {
 		return Snapshot{Workload: newTestDeployment(func(d *appsv1.Deployment) { d.Spec.Paused, d.Status.Conditions = true, conditions })}
 	}
-	progressing := appsv1.DeploymentCondition{Type: "Progressing", Status: "Unknown", Reason: "DeploymentPaused", LastTransitionTime: ago(time.Minute)}
+	progressing := appsv1.DeploymentCondition{
+		Type: "Progressing", Status: "Unknown", Reason: "DeploymentPaused", LastTransitionTime: ago(time.Minute),
+	}
 	checkDiagnoses(t, map[string]snapshotCase{
 		"since its condition says so": {deployment(progressing), paused(time.Minute)},
 		"since it was created":        {deployment(), paused(podAge)},
@@ -89,14 +91,16 @@ func TestStatefulSetCreatesPodsInOrder(t *testing.T) {
 			Diagnosis{RecheckAt: testNow.Add(10 * time.Second)},
 		},
 		"the newest pod is ready just now": {
-			set(newTestStatefulSet(), isUp("db-0", podAge), isUp("db-1", 5*time.Second)), Diagnosis{RecheckAt: testNow.Add(10 * time.Second)},
+			set(newTestStatefulSet(), isUp("db-0", podAge), isUp("db-1", 5*time.Second)),
+			Diagnosis{RecheckAt: testNow.Add(10 * time.Second)},
 		},
 		"the lowest ordinal blocks, by number": {
 			set(newTestStatefulSet(), unready("db-10", podAge), unready("db-2", podAge)),
 			Diagnosis{Causes: []Cause{blocked}, EventsNeeded: ask},
 		},
 		"a ready pod does not block": {
-			set(newTestStatefulSet(), isUp("db-1", podAge), unready("db-2", podAge)), Diagnosis{Causes: []Cause{blocked}, EventsNeeded: ask},
+			set(newTestStatefulSet(), isUp("db-1", podAge), unready("db-2", podAge)),
+			Diagnosis{Causes: []Cause{blocked}, EventsNeeded: ask},
 		},
 		"a new pod has a minute": {
 			set(newTestStatefulSet(), isUp("db-0", podAge), unready("db-1", 50*time.Second)),
