@@ -100,7 +100,7 @@ test-api: assets test-programs ## Run what needs an API server, with the race de
 	group "interleavings" $(GO_TEST) -run Interleavings ./engine; \
 	group "suites that mostly wait" $(GO_TEST) -p 3 $$(grep -E '$(STORIES)' <<<"$$packages" | grep -E '$(BESIDE)'); \
 	group "own-kind example" go -C examples/own-kind test -vet=off ./...; \
-	group "stories and faults" $(GO_TEST) -p 2 $$(grep -E '$(STORIES)' <<<"$$packages" | grep -vE '$(BESIDE)|$(MEASURE)|/test/e2e'); \
+	group "stories and faults" $(GO_TEST) -p 1 $$(grep -E '$(STORIES)' <<<"$$packages" | grep -vE '$(BESIDE)|$(MEASURE)|/test/e2e'); \
 	group "budgets and latencies" $(GO_TEST) -p 1 $$(grep -E '$(MEASURE)' <<<"$$packages"); \
 	exit $$failed
 
