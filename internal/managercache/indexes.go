@@ -76,4 +76,5 @@ func retainedIndexKeys(obj client.Object) []string {
 	return []string{RetainedKey(l[appsapi.LabelOwnerKind], l[appsapi.LabelInstance])}
 }
 
+// RetainedKey is the value of IndexRetained for the data of an application.
 func RetainedKey(kind, name string) string { return kind + "/" + name }

@@ -42,8 +42,5 @@ func cachedObjects(kinds []client.Object) []client.Object {
 	for _, kind := range ConfigRefKinds {
 		all = append(all, PartialMetadata(kind))
 	}
-	for _, k := range kinds {
-		all = append(all, k)
-	}
-	return all
+	return append(all, kinds...)
 }
