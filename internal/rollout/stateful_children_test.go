@@ -11,6 +11,19 @@ import (
 
 func withStatefulPort(c *appsapi.Component) { c.Stateful.Ports = []appsapi.Port{{Port: 5432}} }
 
+// rolledOut applies a component of the new spec, with its StatefulSet where the data is.
+func rolledOut(name string, components []desired.Component) mutation {
+	return func(observed Observed) {
+		for _, c := range components {
+			for _, child := range c.Children {
+				if c.Name == name {
+					observed[child.ID] = appliedChild(child, observed[child.ID])
+				}
+			}
+		}
+	}
+}
+
 // TestStatefulComponentKeepsItsStatefulSet renames only the Service: the data stays with the StatefulSet that created it.
 func TestStatefulComponentKeepsItsStatefulSet(t *testing.T) {
 	before := database("1Gi", withStatefulPort)
@@ -20,18 +33,6 @@ func TestStatefulComponentKeepsItsStatefulSet(t *testing.T) {
 	build := func(spec ...appsapi.Component) []desired.Component {
 		return desired.Build(shop, spec, desired.ClusterState{Retained: retained})
 	}
-	// rolledOut is a component of the new spec after it was applied, with its StatefulSet where the data is.
-	rolledOut := func(name string, spec ...appsapi.Component) mutation {
-		return func(observed Observed) {
-			for _, c := range build(spec...) {
-				for _, child := range c.Children {
-					if c.Name == name {
-						observed[child.ID] = appliedChild(child, observed[child.ID])
-					}
-				}
-			}
-		}
-	}
 	apply := "db: apply StatefulSet shop-db, Service shop-db-headless, Service base"
 	for name, tc := range map[string]planCase{
 		"the old Service stays until the new one exists": {
@@ -39,11 +40,11 @@ func TestStatefulComponentKeepsItsStatefulSet(t *testing.T) {
 			want: []string{apply, "keep db: Service shop-db stays until StatefulSet shop-db, which replaces it, is ready"},
 		},
 		"the old Service stays while pods use its address": {
-			applied: stack(before, user), mutations: []mutation{rolledOut("db", renamed)}, spec: stack(renamed, user),
+			applied: stack(before, user), mutations: []mutation{rolledOut("db", build(renamed))}, spec: stack(renamed, user),
 			want: []string{apply, "web: apply Deployment shop-web", `keep db: Service shop-db stays until no pod of "web" needs it`},
 		},
 		"the old Service goes when no pod uses its address": {
-			applied: stack(before, user), mutations: []mutation{rolledOut("db", renamed), rolledOut("web", renamed, user)},
+			applied: stack(before, user), mutations: []mutation{rolledOut("db", build(renamed)), rolledOut("web", build(renamed, user))},
 			spec: stack(renamed, user),
 			want: []string{apply, "web: apply Deployment shop-web", "prune Service shop-db of db"},
 		},
@@ -53,6 +54,10 @@ func TestStatefulComponentKeepsItsStatefulSet(t *testing.T) {
 		},
 		"a PodDisruptionBudget goes at once": {
 			applied: stack(database("1Gi", statefulReplicas(2))), spec: stack(database("1Gi", statefulReplicas(1))),
+			want: []string{"db: apply StatefulSet shop-db, Service shop-db-headless; remove PodDisruptionBudget shop-db"},
+		},
+		"a PodDisruptionBudget does not wait for a renamed Service": {
+			applied: stack(database("1Gi", statefulReplicas(2))), spec: stack(database("1Gi", statefulReplicas(1), withResourceName("base"))),
 			want: []string{"db: apply StatefulSet shop-db, Service shop-db-headless; remove PodDisruptionBudget shop-db"},
 		},
 	} {
