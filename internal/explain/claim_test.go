@@ -180,7 +180,8 @@ func TestPendingClaimGracePeriods(t *testing.T) {
 			claimSnapshot(classed, allStorageClasses(newStorageClass("fast", ""))),
 			Diagnosis{RecheckAt: testNow.Add(110 * time.Second), EventsNeeded: ask},
 		},
-		"a provisioner is at work": {claimSnapshot(older, requested), Diagnosis{RecheckAt: testNow.Add(110 * time.Second)}},
+		"a provisioner is at work":        {claimSnapshot(older, requested), Diagnosis{RecheckAt: testNow.Add(110 * time.Second)}},
+		"a provisioner was asked at once": {claimSnapshot(young, requested), Diagnosis{RecheckAt: testNow.Add(118 * time.Second)}},
 	})
 }
 
