@@ -109,8 +109,8 @@ func followStream(t *testing.T, httpClient *http.Client, address, token string, 
 // testEngineVerb looks with the plugin: first as somebody who may not, then as one who may.
 func testEngineVerb(t *testing.T, g *WithT, ns string) {
 	t.Helper()
-	out, code := runPlugin(t, ns, "", "engine", "--serviceaccount=viewer")
-	g.Expect(out).To(ContainSubstring("the engine is shown to those who may list nodes"))
+	out, code := runPlugin(t, ns, "", "center", "--serviceaccount=viewer")
+	g.Expect(out).To(ContainSubstring("listing nodes is required to see the state of the center"))
 	g.Expect(code).To(Equal(1))
 	kubectl(t, "create", "clusterrole", ns, "--verb=list", "--resource=nodes")
 	kubectl(t, "create", "clusterrolebinding", ns, "--clusterrole="+ns, "--serviceaccount="+ns+":viewer")
@@ -118,7 +118,7 @@ func testEngineVerb(t *testing.T, g *WithT, ns string) {
 	kubectl(t, "-n", ns, "create", "serviceaccount", "admin")
 	kubectl(t, "create", "clusterrolebinding", ns+"-admin", "--clusterrole="+ns, "--serviceaccount="+ns+":admin")
 	t.Cleanup(func() { kubectl(t, "delete", "clusterrolebinding", ns+"-admin") })
-	out, code = runPlugin(t, ns, "", "engine", "--serviceaccount=admin")
+	out, code = runPlugin(t, ns, "", "center", "--serviceaccount=admin")
 	g.Expect(out).To(MatchRegexp(`cloudmanagers\.apps\.holdfast\.dev +\* +Live`))
 	g.Expect(code).To(BeZero(), out)
 }
