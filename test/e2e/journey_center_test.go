@@ -49,7 +49,7 @@ func testCenterStream(t *testing.T, g *WithT, ns string) {
 	g.Eventually(streamedAt.Load, "2s", "10ms").ShouldNot(BeNil(), "the stream does not say what the status says")
 	t.Logf("the stream said it %.2f s after the operator's status", streamedAt.Load().Sub(statusSeenAt).Seconds())
 
-	testEngineVerb(t, g, ns)
+	testCenterVerb(t, g, ns)
 	testReplicaKilled(t, g, ns)
 }
 
@@ -106,8 +106,8 @@ func followStream(t *testing.T, httpClient *http.Client, address, token string, 
 	return c
 }
 
-// testEngineVerb looks with the plugin: first as somebody who may not, then as one who may.
-func testEngineVerb(t *testing.T, g *WithT, ns string) {
+// testCenterVerb looks with the plugin: first as somebody who may not, then as one who may.
+func testCenterVerb(t *testing.T, g *WithT, ns string) {
 	t.Helper()
 	out, code := runPlugin(t, ns, "", "center", "--serviceaccount=viewer")
 	g.Expect(out).To(ContainSubstring("listing nodes is required to see the state of the center"))
