@@ -108,12 +108,12 @@ func childrenHealth(c desired.Component, res *result) health.Result {
 	return health.Worst(verdicts...)
 }
 
-// isDegraded says whether something of a component is broken, as opposed to on its way.
+// isDegraded reports whether a component has failed, as opposed to still rolling out.
 func (v *componentState) isDegraded() bool {
 	return len(v.causes) > 0 || v.health.Status == health.Degraded
 }
 
-// problem is what is wrong with a component, or on its way, in one sentence.
+// problem states in one sentence why a component is not ready.
 func (v *componentState) problem() string {
 	switch {
 	case len(v.causes) > 0:

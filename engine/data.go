@@ -136,7 +136,7 @@ func hasAnnotations(annotations, want map[string]string) bool {
 	return true
 }
 
-// expandVolumes makes claims ask for the size that the spec says, and the set anew when all do.
+// expandVolumes requests the declared size of each claim, and recreates the StatefulSet once all claims have it.
 func (r *reconciler[T]) expandVolumes(ctx context.Context, app T, owner desired.Owner, o *observed, plan rollout.Plan, res *result) {
 	for _, step := range plan.Steps {
 		if step.Data == nil || len(step.Data.ResizeClaims) == 0 && !step.Data.RecreateStatefulSet {

@@ -15,9 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// How often servers are asked although nothing happened, and how many of them at the same time. A
-// visit that gets no answer takes up to half a minute of nobody but its own database. Between two visits
-// there are pulses, which cost no more than a login: somebody may take all connections.
+// A probe of a server that does not respond takes up to probeTimeout and delays no other database. Between
+// probes there are pings, which cost one login: they notice when all connections are used.
 const (
 	probeInterval       = 10 * time.Minute
 	initialProbeRetry   = time.Second
@@ -26,13 +25,13 @@ const (
 	probeTimeout        = 30 * time.Second
 	maxConcurrentProbes = 64
 	pingInterval        = time.Minute
-	// probeGracePeriod is how long it may take until a server has answered and the cache knows what was written then: before that, nobody is
-	// told that it is being asked. An operator that has just started asks every one, and nothing has happened to any of them.
+	// probeGracePeriod is how long a probe may take before the status mentions it. After a restart the operator probes every
+	// database, which must not look like progress.
 	probeGracePeriod = time.Second
 )
 
-// databaseProber asks servers what only they know. A pass never waits for one: it takes the last answer,
-// and is woken when there is another.
+// databaseProber probes database servers in the background. A reconcile uses the latest result and is requeued
+// when there is a new one.
 type databaseProber struct {
 	probeFunc    func(context.Context, database.Database) (database.State, error)
 	pingFunc     func(context.Context, database.Database, database.State) error
@@ -47,7 +46,7 @@ type databaseProber struct {
 	probes map[types.NamespacedName]map[string]*probeState // by application and component
 }
 
-// databaseID is a database.
+// databaseID identifies a database by application and component.
 type databaseID struct {
 	app       types.NamespacedName
 	component string
@@ -102,8 +101,8 @@ func newDatabaseProber(keeper *database.Reconciler, c clock.WithDelayedExecution
 // start sets the context of all probes, before the first one.
 func (p *databaseProber) start(ctx context.Context) { p.ctx = ctx }
 
-// latestProbe returns what is known of a database, and has it asked if that is old. answered is false when
-// nothing is known of this server.
+// latestProbe returns the latest result and starts a probe if that is outdated. known is false if this server has
+// not been probed.
 func (p *databaseProber) latestProbe(id databaseID, key probeKey, db database.Database, now time.Time) (latest probeState, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +120,7 @@ func (p *databaseProber) latestProbe(id databaseID, key probeKey, db database.Da
 	}
 	latest = *v
 	if v.running {
-		latest.nextAt = time.Time{} // whoever asks is woken
+		latest.nextAt = time.Time{} // the probe requeues the application
 	}
 	return latest, v.completed && v.key.sameServer(key)
 }
@@ -139,13 +138,13 @@ func (v *probeState) bindingLost(key probeKey, now time.Time) bool {
 	return cacheIsBehind(key.bindingVersion, v.state.BindingVersion) && !now.Before(v.startedAt.Add(bindingLostAfter))
 }
 
-// runProbe visits a database.
+// runProbe probes a database and stores the result.
 func (p *databaseProber) runProbe(id databaseID, v *probeState, key probeKey, db database.Database) {
 	var state database.State
 	var err error
 	p.withSlot(func(ctx context.Context) { state, err = p.probeFunc(ctx, db) })
 	if p.ctx.Err() != nil {
-		return // the operator stops: nobody is left to be told
+		return // the operator is stopping
 	}
 	now := p.clock.Now()
 	p.mu.Lock()
@@ -187,8 +186,8 @@ func (p *databaseProber) schedulePing(id databaseID, sequence int, db database.D
 	p.clock.AfterFunc(p.pingInterval+rand.N(p.pingInterval/5+1), func() { p.ping(id, sequence, db, state) })
 }
 
-// ping takes the pulse of a database that a visit has found well. As long as it beats, nobody is woken;
-// and when somebody has visited it since, that is newer.
+// ping checks a database that the last probe found healthy. Only a failure requeues the application; a newer
+// probe replaces the ping.
 func (p *databaseProber) ping(id databaseID, sequence int, db database.Database, state database.State) {
 	if p.currentProbe(id, sequence) == nil || p.ctx.Err() != nil {
 		return
@@ -218,7 +217,7 @@ func (p *databaseProber) currentProbe(id databaseID, sequence int) *probeState {
 	return nil
 }
 
-// cancelPings stops asking a server that is not there any more: its address may be somebody else's by now.
+// cancelPings stops pinging a server whose pod is gone: another pod may have its address.
 func (p *databaseProber) cancelPings(id databaseID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -227,7 +226,7 @@ func (p *databaseProber) cancelPings(id databaseID) {
 	}
 }
 
-// isRotating says whether a password was on its way to another one when a database was last visited.
+// isRotating reports whether the last probe found a rotation in progress.
 func (p *databaseProber) isRotating(id databaseID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -235,7 +234,7 @@ func (p *databaseProber) isRotating(id databaseID) bool {
 	return v != nil && v.state.Rotating
 }
 
-// pruneComponents forgets the databases that an application no longer has.
+// pruneComponents drops the results of databases that left the spec.
 func (p *databaseProber) pruneComponents(app types.NamespacedName, components []desired.Component) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -244,7 +243,7 @@ func (p *databaseProber) pruneComponents(app types.NamespacedName, components []
 	})
 }
 
-// forget is for an application that is gone.
+// forget drops the results of a deleted application.
 func (p *databaseProber) forget(app types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

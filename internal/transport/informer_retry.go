@@ -78,7 +78,7 @@ func (r informerRetry) RoundTrip(req *http.Request) (*http.Response, error) {
 			interval, err = r.missingKindInterval, errKindNotServed
 			_ = response.Body.Close() // has no more to say than the status
 			if attempt == 0 {
-				klog.FromContext(req.Context()).Info("Found no such kind, waiting for its definition", "path", req.URL.Path)
+				klog.FromContext(req.Context()).Info("Kind not found, waiting for its CRD", "path", req.URL.Path)
 			}
 		case err == nil, !isUnreachable(err):
 			return response, err
